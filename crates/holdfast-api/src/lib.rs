@@ -1,0 +1,1 @@
+//! JSON on the wire: requests, answers, error codes.

@@ -1,0 +1,1 @@
+//! The client library: guards that renew themselves and know when they are lost.

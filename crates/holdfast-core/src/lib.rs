@@ -1,0 +1,1 @@
+//! The rules of the locks: one deterministic state machine.

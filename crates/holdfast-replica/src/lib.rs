@@ -1,0 +1,2 @@
+//! One member of a cluster: consensus, storage, peers, proposals, waiting, reads.
+pub mod world;

@@ -1,0 +1,1 @@
+//! The HTTP API, metrics, configuration and wiring of a node, and the development cluster.

@@ -1,0 +1,2 @@
+//! The one binary: every subcommand.
+fn main() {}

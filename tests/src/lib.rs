@@ -1,0 +1,1 @@
+//! The harness and the suites that run whole nodes.
