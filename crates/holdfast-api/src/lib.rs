@@ -1,1 +1,15 @@
-//! JSON on the wire: requests, answers, error codes.
+//! JSON on the wire: requests, answers, error codes. Pure: shared by server, client and command line.
+
+mod answer;
+mod code;
+mod limits;
+mod problem;
+mod request;
+mod token;
+
+pub use answer::{Cluster, Grant, HeldBy, Holder, Lock, LockList, LockState, Member, Released, Waiter};
+pub use code::ErrorCode;
+pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
+pub use problem::Problem;
+pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest};
+pub use token::{Token, TokenError};

@@ -1,1 +1,35 @@
 //! The rules of the locks: one deterministic state machine.
+//!
+//! [`LockTable`] is a value; [`LockTable::apply`] is the only thing that changes it. There is no clock, IO, randomness,
+//! task, channel or hash-ordered map in this crate, so every replica computes the same bytes from the same log. A
+//! rejection is an outcome like any other.
+
+mod acquire;
+mod command;
+mod ending;
+mod event;
+mod ids;
+mod lease;
+mod lock;
+mod name;
+mod node;
+mod outcome;
+mod release;
+mod snapshot;
+mod table;
+mod time;
+mod timers;
+mod view;
+
+pub use command::{Acquire, DecodeError, EncodedOp, Group, GroupEncoder, Op};
+pub use ending::{Cause, ENDING_KEPT_MS};
+pub use event::{Event, Happening};
+pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
+pub use lock::QUEUE_LEN_MAX;
+pub use name::{LockName, Metadata, NameError, Owner};
+pub use node::VOUCH_MS;
+pub use outcome::{Answer, Grant, HolderSummary, Outcome, Rejection};
+pub use snapshot::{SnapshotError, SnapshotReader, SnapshotView};
+pub use table::{Applied, LockTable};
+pub use time::{ClusterTime, RangeError, Ttl, Wait};
+pub use view::{HolderView, LockPage, LockView, WAITERS_LISTED_MAX, WaiterView};

@@ -1,2 +1,5 @@
 //! One member of a cluster: consensus, storage, peers, proposals, waiting, reads.
+pub mod handle;
+pub mod node;
+pub mod replica;
 pub mod world;

@@ -22,7 +22,18 @@ pub trait Runtime:
 }
 
 impl<T> Runtime for T where
-    T: AsyncRuntime + Debug + Clone + Copy + Default + PartialEq + Eq + PartialOrd + Ord + Send + Sync + 'static
+    T: AsyncRuntime
+        + Debug
+        + Clone
+        + Copy
+        + Default
+        + PartialEq
+        + Eq
+        + PartialOrd
+        + Ord
+        + Send
+        + Sync
+        + 'static
 {
 }
 

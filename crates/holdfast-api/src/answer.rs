@@ -1,0 +1,156 @@
+//! What the service answers. All spans are integer milliseconds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::token::Token;
+
+/// A hold, as its holder is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Grant {
+    /// The lock.
+    pub name: String,
+    /// Public label of the holder.
+    pub owner: String,
+    /// The holder's own secret.
+    #[schema(value_type = String, min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
+    pub token: Token,
+    /// The number to send along with every write that the lock protects.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    pub fence: u64,
+    /// In force.
+    pub ttl_ms: u64,
+    /// What is left of the lease, as the leader counts.
+    pub expires_in_ms: u64,
+    /// The holder's own.
+    #[schema(value_type = Object)]
+    pub metadata: Map<String, Value>,
+}
+
+/// An attempt that holds nothing and waits for nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Released {
+    /// The lock.
+    pub name: String,
+    /// The fence of the hold; null for an attempt that was only queued.
+    pub fence: Option<u64>,
+    /// Always true.
+    pub released: bool,
+}
+
+/// Whether anybody holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LockState {
+    /// Somebody does.
+    Held,
+    /// Nobody does.
+    Free,
+}
+
+/// A holder, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Holder {
+    /// Public label.
+    pub owner: String,
+    /// The grant's number.
+    pub fence: u64,
+    /// In force.
+    pub ttl_ms: u64,
+    /// What is left of the lease.
+    pub expires_in_ms: u64,
+    /// Since the grant.
+    pub held_ms: u64,
+    /// The holder's own.
+    #[schema(value_type = Object)]
+    pub metadata: Map<String, Value>,
+}
+
+/// A waiter, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiter {
+    /// Public label.
+    pub owner: String,
+    /// Since it took its place.
+    pub waiting_ms: u64,
+}
+
+/// A lock, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// Whether anybody holds it.
+    pub state: LockState,
+    /// Those who hold it.
+    pub holders: Vec<Holder>,
+    /// The first 100 of those who wait.
+    pub queue: Vec<Waiter>,
+    /// How many wait.
+    pub queue_length: u64,
+    /// The event counter that this is true at.
+    pub seq: u64,
+    /// True where a stale answer was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+}
+
+/// One page of locks, in the order of their names (byte by byte).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LockList {
+    /// Locks that somebody holds or waits for.
+    pub locks: Vec<Lock>,
+    /// Give this as `after` to get the next page; null on the last one.
+    pub next: Option<String>,
+    /// The event counter that this is true at.
+    pub seq: u64,
+    /// True where a stale answer was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+}
+
+/// Who is in the way of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldBy {
+    /// Public label.
+    pub owner: String,
+    /// The grant's number.
+    pub fence: u64,
+    /// What is left of the lease.
+    pub expires_in_ms: u64,
+}
+
+/// One member of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// `leader`, `follower`, `learner`, `candidate`; `unknown` where it did not answer.
+    pub role: String,
+    /// Whether it has a vote.
+    pub voter: bool,
+    /// `HOST:PORT` for peers.
+    pub peer_addr: String,
+    /// Base URL for clients; null where it did not answer.
+    pub client_url: Option<String>,
+    /// Version of its program; null where it did not answer.
+    pub version: Option<String>,
+    /// The last log index that it has applied; null where it did not answer.
+    pub applied_index: Option<u64>,
+}
+
+/// The cluster, as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cluster {
+    /// Made when the cluster was born; null before.
+    pub cluster_id: Option<String>,
+    /// The node that answers.
+    pub node_id: u64,
+    /// The leader; null if none is known.
+    pub leader_id: Option<u64>,
+    /// The answering node's term.
+    pub term: u64,
+    /// All members, by id.
+    pub members: Vec<Member>,
+}

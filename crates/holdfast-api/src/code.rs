@@ -1,0 +1,179 @@
+//! The stable error codes, in one table.
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, for programs. Never renamed; new ones may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// Malformed JSON, field, name, TTL and so on.
+    InvalidArgument,
+    /// No such path.
+    NotFound,
+    /// The path is there, but not with this method.
+    MethodNotAllowed,
+    /// The body is over its limit.
+    TooLarge,
+    /// The body was not sent in time.
+    RequestTimeout,
+    /// The body is not declared as JSON.
+    UnsupportedMediaType,
+    /// The lock is busy and the attempt does not wait.
+    Held,
+    /// The wait ended without a grant; the attempt has left the queue.
+    WaitTimeout,
+    /// The hold of this token ended with its lease.
+    LeaseExpired,
+    /// The hold of this token was released.
+    LeaseReleased,
+    /// The hold of this token was ended by an operator.
+    LeaseForced,
+    /// This token does not hold the lock, as far as is remembered.
+    NotHolder,
+    /// The token is in use with other parameters.
+    TokenConflict,
+    /// The lock's queue has no room.
+    QueueFull,
+    /// No leader with a majority is known; nothing was done.
+    NoLeader,
+    /// The cluster is short of disk space; nothing was done.
+    NoSpace,
+    /// It may or may not have been done.
+    UnknownOutcome,
+    /// A bug of ours; it may or may not have been done.
+    Internal,
+}
+
+impl ErrorCode {
+    /// Every code, for documentation and tests.
+    pub const ALL: [Self; 18] = [
+        Self::InvalidArgument,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::Held,
+        Self::WaitTimeout,
+        Self::LeaseExpired,
+        Self::LeaseReleased,
+        Self::LeaseForced,
+        Self::NotHolder,
+        Self::TokenConflict,
+        Self::QueueFull,
+        Self::NoLeader,
+        Self::NoSpace,
+        Self::UnknownOutcome,
+        Self::Internal,
+    ];
+
+    /// As it stands in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::TooLarge => "too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::Held => "held",
+            Self::WaitTimeout => "wait_timeout",
+            Self::LeaseExpired => "lease_expired",
+            Self::LeaseReleased => "lease_released",
+            Self::LeaseForced => "lease_forced",
+            Self::NotHolder => "not_holder",
+            Self::TokenConflict => "token_conflict",
+            Self::QueueFull => "queue_full",
+            Self::NoLeader => "no_leader",
+            Self::NoSpace => "no_space",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The HTTP status that it is sent with.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InvalidArgument => 400,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::Held
+            | Self::WaitTimeout
+            | Self::LeaseExpired
+            | Self::LeaseReleased
+            | Self::LeaseForced
+            | Self::NotHolder
+            | Self::TokenConflict
+            | Self::QueueFull => 409,
+            Self::TooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Internal => 500,
+            Self::NoLeader | Self::NoSpace => 503,
+            Self::UnknownOutcome => 504,
+        }
+    }
+
+    /// One line for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "The request is not valid",
+            Self::NotFound => "There is nothing at this path",
+            Self::MethodNotAllowed => "This path does not take this method",
+            Self::RequestTimeout => "The request was not sent in time",
+            Self::TooLarge => "The request body is too large",
+            Self::UnsupportedMediaType => "The request body must be JSON",
+            Self::Held => "The lock is held",
+            Self::WaitTimeout => "The wait ended without a grant",
+            Self::LeaseExpired => "The lease of this token is over",
+            Self::LeaseReleased => "The hold of this token was released",
+            Self::LeaseForced => "The hold of this token was ended by an operator",
+            Self::NotHolder => "This token does not hold the lock",
+            Self::TokenConflict => "This token is in use with other parameters",
+            Self::QueueFull => "The queue of the lock is full",
+            Self::NoLeader => "No leader with a majority is known",
+            Self::NoSpace => "The cluster is short of disk space",
+            Self::UnknownOutcome => "It is not known whether this was done",
+            Self::Internal => "The service has a bug",
+        }
+    }
+
+    /// Whether the service promises that the request changed nothing.
+    pub fn had_no_effect(self) -> bool {
+        match self {
+            Self::UnknownOutcome | Self::Internal | Self::WaitTimeout => false,
+            Self::InvalidArgument
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::RequestTimeout
+            | Self::TooLarge
+            | Self::UnsupportedMediaType
+            | Self::Held
+            | Self::LeaseExpired
+            | Self::LeaseReleased
+            | Self::LeaseForced
+            | Self::NotHolder
+            | Self::TokenConflict
+            | Self::QueueFull
+            | Self::NoLeader
+            | Self::NoSpace => true,
+        }
+    }
+
+    /// Whether the same request may well succeed a little later.
+    pub fn is_worth_repeating(self) -> bool {
+        matches!(self, Self::NoLeader | Self::UnknownOutcome | Self::NoSpace | Self::QueueFull)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_stands_in_json_as_its_text() {
+        for code in ErrorCode::ALL {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        }
+    }
+}

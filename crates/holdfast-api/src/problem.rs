@@ -1,0 +1,47 @@
+//! Errors on the wire: `application/problem+json` (RFC 9457).
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::HeldBy;
+use crate::code::ErrorCode;
+
+/// The body of every error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// A URI that names the kind of problem: `urn:holdfast:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// One line for people, the same for every problem of this code.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened and what to do.
+    pub detail: String,
+    /// For programs.
+    pub code: ErrorCode,
+    /// Identifies the request in the logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// With `held`: who is in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<HeldBy>,
+    /// With `held`: how many wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_length: Option<u64>,
+}
+
+impl Problem {
+    /// A problem of this code.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:holdfast:problem:{}", code.as_str()),
+            title: code.title().into(),
+            status: code.status(),
+            detail: detail.into(),
+            code,
+            request_id: None,
+            holder: None,
+            queue_length: None,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What clients ask for. All spans are integer milliseconds. Unknown fields are refused.
+
+use holdfast_core::{Metadata, Owner, Ttl, Wait};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::token::Token;
+
+/// A field that is not valid: which, and what its limit is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {what}")]
+pub struct InvalidArgument {
+    /// The field's name, as the client wrote it.
+    pub field: &'static str,
+    /// What is wrong, with the limit and its unit.
+    pub what: String,
+}
+
+impl InvalidArgument {
+    /// What is wrong with a field.
+    pub fn new(field: &'static str, what: impl ToString) -> Self {
+        Self { field, what: what.to_string() }
+    }
+}
+
+/// Body of `POST /v1/locks/{name}/acquire`. Everything may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcquireRequest {
+    /// Public label, 1 to 256 bytes without control characters. Default `anonymous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 256, nullable = false)]
+    pub owner: Option<String>,
+    /// The secret of this attempt, 16 to 128 characters of `[A-Za-z0-9_-]`. Left out: the service makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
+    pub token: Option<String>,
+    /// Of the lease, 100 to 86400000. Default 30000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
+    pub ttl_ms: Option<u64>,
+    /// How long to wait if the lock is busy, 0 to 600000. Default 0: try once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 600_000, nullable = false)]
+    pub wait_ms: Option<u64>,
+    /// What the holder says about itself, at most 1024 bytes of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl AcquireRequest {
+    /// The owner, checked.
+    pub fn owner(&self) -> Result<Owner, InvalidArgument> {
+        match &self.owner {
+            Some(text) => Owner::new(text).map_err(|error| InvalidArgument::new("owner", error)),
+            None => Ok(Owner::default()),
+        }
+    }
+
+    /// The token, checked; none if it was left out.
+    pub fn token(&self) -> Result<Option<Token>, InvalidArgument> {
+        self.token.as_deref().map(parse_token).transpose()
+    }
+
+    /// The TTL, checked.
+    pub fn ttl(&self) -> Result<Ttl, InvalidArgument> {
+        Ok(parse_ttl(self.ttl_ms)?.unwrap_or_default())
+    }
+
+    /// The wait, checked.
+    pub fn wait(&self) -> Result<Wait, InvalidArgument> {
+        Wait::from_ms(self.wait_ms.unwrap_or(0)).map_err(|error| InvalidArgument::new("wait_ms", error))
+    }
+
+    /// The metadata, checked.
+    pub fn metadata(&self) -> Result<Metadata, InvalidArgument> {
+        match &self.metadata {
+            Some(map) => {
+                let text = Value::Object(map.clone()).to_string();
+                Metadata::new(&text).map_err(|error| InvalidArgument::new("metadata", error))
+            }
+            None => Ok(Metadata::default()),
+        }
+    }
+}
+
+/// Body of `POST /v1/locks/{name}/renew`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    /// The secret of the attempt that holds the lock.
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
+    pub token: String,
+    /// A new TTL, 100 to 86400000. Left out: the one in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
+    pub ttl_ms: Option<u64>,
+}
+
+impl RenewRequest {
+    /// The token, checked.
+    pub fn token(&self) -> Result<Token, InvalidArgument> {
+        parse_token(&self.token)
+    }
+
+    /// The new TTL, checked.
+    pub fn ttl(&self) -> Result<Option<Ttl>, InvalidArgument> {
+        parse_ttl(self.ttl_ms)
+    }
+}
+
+/// Body of `POST /v1/locks/{name}/release`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// The secret of the attempt.
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
+    pub token: String,
+}
+
+impl ReleaseRequest {
+    /// The token, checked.
+    pub fn token(&self) -> Result<Token, InvalidArgument> {
+        parse_token(&self.token)
+    }
+}
+
+fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
+    Token::new(text).map_err(|error| InvalidArgument::new("token", error))
+}
+
+fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
+    ms.map(|ms| Ttl::from_ms(ms).map_err(|error| InvalidArgument::new("ttl_ms", error))).transpose()
+}

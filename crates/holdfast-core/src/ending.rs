@@ -1,0 +1,93 @@
+//! How attempts end, and for how long that is remembered.
+
+use std::collections::VecDeque;
+
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AttemptKey, Fence};
+use crate::outcome::Rejection;
+use crate::time::ClusterTime;
+
+/// How long an ending is remembered, in milliseconds of cluster time.
+pub const ENDING_KEPT_MS: u64 = 75_000;
+
+/// Why a hold or a wait came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The holder released it, or a waiter gave up its attempt.
+    Released,
+    /// The lease was over.
+    Expired,
+    /// An operator ended it.
+    Forced,
+    /// The client hung up before it was told of its grant, or while it waited.
+    Abandoned,
+    /// The wait was over.
+    WaitTimeout,
+    /// The client's node did not answer for a grant from the queue.
+    Unclaimed,
+}
+
+/// What is remembered of an ended attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ending {
+    pub(crate) cause: Cause,
+    /// None for an attempt that was only queued.
+    pub(crate) fence: Option<Fence>,
+    pub(crate) at: ClusterTime,
+}
+
+impl Ending {
+    /// What a renewal or another acquire under the same token is told.
+    pub(crate) fn rejection(&self) -> Rejection {
+        match self.cause {
+            Cause::Expired => Rejection::LeaseExpired,
+            Cause::Forced => Rejection::LeaseForced,
+            Cause::Released | Cause::Abandoned | Cause::WaitTimeout | Cause::Unclaimed => {
+                Rejection::LeaseReleased
+            }
+        }
+    }
+}
+
+/// The endings of the last [`ENDING_KEPT_MS`], so that a repeated call gets the answer of the first one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Endings {
+    by_key: OrdMap<AttemptKey, Ending>,
+    /// In order of time. Derived: not part of a snapshot.
+    order: VecDeque<(ClusterTime, AttemptKey)>,
+}
+
+impl Endings {
+    pub(crate) fn remember(&mut self, key: AttemptKey, ending: Ending) {
+        self.by_key.insert(key, ending);
+        self.order.push_back((ending.at, key));
+    }
+
+    pub(crate) fn get(&self, key: &AttemptKey) -> Option<&Ending> {
+        self.by_key.get(key)
+    }
+
+    pub(crate) fn forget_before(&mut self, now: ClusterTime) {
+        while let Some((at, key)) = self.order.front().copied() {
+            if at.after(ENDING_KEPT_MS) > now {
+                return;
+            }
+            self.order.pop_front();
+            if self.by_key.get(&key).is_some_and(|ending| ending.at == at) {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+
+    pub(crate) fn map(&self) -> &OrdMap<AttemptKey, Ending> {
+        &self.by_key
+    }
+
+    pub(crate) fn restore(by_key: OrdMap<AttemptKey, Ending>) -> Self {
+        let mut order: Vec<_> = by_key.iter().map(|(key, ending)| (ending.at, *key)).collect();
+        order.sort_unstable();
+        Self { by_key, order: order.into() }
+    }
+}

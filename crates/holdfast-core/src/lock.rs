@@ -1,0 +1,133 @@
+//! One lock: who holds it and who waits for it.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AttemptKey, Fence, Home};
+use crate::lease::Lease;
+use crate::name::{Metadata, Owner};
+use crate::outcome::{Grant, HolderSummary};
+use crate::time::{ClusterTime, Ttl};
+
+/// Most attempts that can wait for one lock.
+pub const QUEUE_LEN_MAX: usize = 100_000;
+
+/// The number of an attempt: the order in which attempts came into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+/// An attempt that holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    pub(crate) ticket: Ticket,
+    pub(crate) key: AttemptKey,
+    pub(crate) owner: Owner,
+    pub(crate) fence: Fence,
+    pub(crate) lease: Lease,
+    /// As the attempt asked for it, whatever renewals said since.
+    pub(crate) asked_ttl: Ttl,
+    pub(crate) granted_at: ClusterTime,
+    /// When its wait would have been over; its own grant time if it did not wait.
+    pub(crate) wait_until: ClusterTime,
+    pub(crate) home: Home,
+    pub(crate) metadata: Metadata,
+}
+
+impl Hold {
+    pub(crate) fn grant(&self, now: ClusterTime) -> Grant {
+        Grant {
+            fence: self.fence,
+            owner: self.owner.clone(),
+            ttl: self.lease.ttl,
+            expires_in_ms: self.lease.left_ms(now),
+            metadata: self.metadata.clone(),
+        }
+    }
+
+    pub(crate) fn summary(&self, now: ClusterTime) -> HolderSummary {
+        HolderSummary { owner: self.owner.clone(), fence: self.fence, expires_in_ms: self.lease.left_ms(now) }
+    }
+}
+
+/// An attempt that waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    pub(crate) key: AttemptKey,
+    pub(crate) owner: Owner,
+    pub(crate) ttl: Ttl,
+    pub(crate) since: ClusterTime,
+    pub(crate) until: ClusterTime,
+    pub(crate) home: Home,
+    pub(crate) metadata: Metadata,
+}
+
+/// A lock that somebody holds or waits for. A lock that nobody wants has no record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lock {
+    /// A list, so that a lock can have several.
+    pub(crate) holders: Vec<Hold>,
+    /// First come, first served: in the order of the tickets.
+    #[allow(
+        clippy::box_collection,
+        reason = "most locks have no queue, and this takes them 8 bytes, not 32"
+    )]
+    pub(crate) queue: Option<Box<VecDeque<Waiter>>>,
+}
+
+impl Lock {
+    pub(crate) fn hold(&self, key: &AttemptKey) -> Option<&Hold> {
+        self.holders.iter().find(|hold| hold.key == *key)
+    }
+
+    pub(crate) fn hold_mut(&mut self, key: &AttemptKey) -> Option<&mut Hold> {
+        self.holders.iter_mut().find(|hold| hold.key == *key)
+    }
+
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        self.queue.iter().flat_map(|queue| queue.iter())
+    }
+
+    pub(crate) fn waiter_mut(&mut self, key: &AttemptKey) -> Option<&mut Waiter> {
+        self.queue.as_mut()?.iter_mut().find(|waiter| waiter.key == *key)
+    }
+
+    pub(crate) fn queue_len(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.len())
+    }
+
+    /// Takes a hold out of the list.
+    pub(crate) fn remove_hold(&mut self, is_it: impl Fn(&Hold) -> bool) -> Option<Hold> {
+        let at = self.holders.iter().position(is_it)?;
+        Some(self.holders.remove(at))
+    }
+
+    /// Takes a waiter out of the queue; an empty queue takes no memory.
+    pub(crate) fn remove_waiter(&mut self, is_it: impl Fn(&Waiter) -> bool) -> Option<Waiter> {
+        let queue = self.queue.as_mut()?;
+        let at = queue.iter().position(is_it)?;
+        let waiter = queue.remove(at);
+        if queue.is_empty() {
+            self.queue = None;
+        }
+        waiter
+    }
+
+    /// Puts a waiter at the place that its ticket gives it.
+    pub(crate) fn enqueue(&mut self, waiter: Waiter) {
+        let queue = self.queue.get_or_insert_default();
+        let at = queue.partition_point(|other| other.ticket < waiter.ticket);
+        queue.insert(at, waiter);
+    }
+
+    /// Whether one more attempt can hold the lock beside those that do.
+    pub(crate) fn has_room(&self) -> bool {
+        self.holders.is_empty()
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_none()
+    }
+}

@@ -1,0 +1,92 @@
+//! What a command came to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Fence;
+use crate::name::{Metadata, Owner};
+use crate::time::Ttl;
+
+/// Accepted or rejected: both are decided by the rules, the same on every replica.
+pub type Outcome = Result<Answer, Rejection>;
+
+/// A hold, as its holder is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The grant's number.
+    pub fence: Fence,
+    /// The holder's label.
+    pub owner: Owner,
+    /// In force.
+    pub ttl: Ttl,
+    /// What is left of the lease, in milliseconds.
+    pub expires_in_ms: u64,
+    /// The holder's own.
+    pub metadata: Metadata,
+}
+
+/// The command was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The attempt holds the lock.
+    Granted(Grant),
+    /// The attempt waits; `place` 1 is the next in turn.
+    Queued {
+        /// How many are in front of it, itself included.
+        place: u64,
+    },
+    /// The attempt holds nothing and waits for nothing (any more).
+    Released {
+        /// None for an attempt that was only queued.
+        fence: Option<Fence>,
+    },
+    /// Nothing to tell.
+    Done,
+}
+
+/// Who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderSummary {
+    /// The holder's label.
+    pub owner: Owner,
+    /// The holder's number.
+    pub fence: Fence,
+    /// What is left of its lease, in milliseconds.
+    pub expires_in_ms: u64,
+}
+
+/// The rules said no. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Rejection {
+    /// The lock is busy, and the attempt does not wait.
+    #[error("the lock is held")]
+    Held {
+        /// The first of those who hold it.
+        holder: HolderSummary,
+        /// How many wait.
+        queue_length: u64,
+    },
+    /// This attempt's lease was over.
+    #[error("the lease of this token is over")]
+    LeaseExpired,
+    /// This attempt was released.
+    #[error("the hold of this token was released")]
+    LeaseReleased,
+    /// An operator ended this attempt's hold.
+    #[error("the hold of this token was ended by an operator")]
+    LeaseForced,
+    /// This attempt does not hold the lock and nothing is known of it.
+    #[error("this token does not hold the lock")]
+    NotHolder,
+    /// The token is in use with another owner, TTL or metadata.
+    #[error("this token is in use with other parameters")]
+    TokenConflict,
+    /// The lock's queue has no room.
+    #[error("the queue of the lock is full")]
+    QueueFull,
+    /// There are no more numbers to give out.
+    #[error("the cluster has no fences left")]
+    FencesExhausted,
+    /// The node's number is in use with another data folder.
+    #[error("this node id belongs to another data folder")]
+    ForeignStorage,
+}

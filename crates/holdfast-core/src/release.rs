@@ -1,0 +1,76 @@
+//! Release, and the two ways in which a client that has gone gives up what it had.
+
+use crate::ending::Cause;
+use crate::ids::{AttemptKey, Fence, Home};
+use crate::lock::Waiter;
+use crate::name::LockName;
+use crate::outcome::{Answer, Outcome, Rejection};
+use crate::table::LockTable;
+
+impl LockTable {
+    /// Frees the lock for the attempt that holds it, or takes the attempt out of the queue.
+    pub(crate) fn release(&mut self, lock: &LockName, key: &AttemptKey) -> Outcome {
+        if let Some(fence) = self.give_up(lock, key, Cause::Released) {
+            return Ok(Answer::Released { fence });
+        }
+        match self.endings.get(key) {
+            Some(ending) if ending.rejection() == Rejection::LeaseReleased => {
+                Ok(Answer::Released { fence: ending.fence })
+            }
+            Some(ending) => Err(ending.rejection()),
+            None => Err(Rejection::NotHolder),
+        }
+    }
+
+    /// The client of a call has gone. A newer call of the same attempt keeps what it has.
+    pub(crate) fn abandon(&mut self, lock: &LockName, key: &AttemptKey, home: Home) -> Outcome {
+        let record = self.locks.get(lock);
+        let holds = record.and_then(|r| r.hold(key)).is_some_and(|hold| hold.home == home);
+        let waits = record.is_some_and(|r| r.waiters().any(|w| w.key == *key && w.home == home));
+        if holds || waits {
+            self.give_up(lock, key, Cause::Abandoned);
+        }
+        Ok(Answer::Done)
+    }
+
+    /// What was given up: a hold's fence, or none for a place in the queue. None if the attempt has neither.
+    fn give_up(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) -> Option<Option<Fence>> {
+        let record = self.lock_mut(lock)?;
+        let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key) {
+            let fence = hold.fence;
+            self.note_end(lock, hold, cause);
+            Some(fence)
+        } else {
+            let waiter = record.remove_waiter(|waiter| waiter.key == *key)?;
+            self.note_left(lock, waiter, cause);
+            None
+        };
+        self.settle(lock);
+        Some(fence)
+    }
+
+    /// Takes back a grant that nobody was told of; the attempt keeps its place and its wait.
+    pub(crate) fn unclaim(&mut self, lock: &LockName, fence: Fence) -> Outcome {
+        let record = self.lock_mut(lock).ok_or(Rejection::NotHolder)?;
+        let hold = record.remove_hold(|hold| hold.fence == fence).ok_or(Rejection::NotHolder)?;
+        let waiter = Waiter {
+            ticket: hold.ticket,
+            key: hold.key,
+            owner: hold.owner.clone(),
+            ttl: hold.asked_ttl,
+            since: hold.granted_at,
+            until: hold.wait_until,
+            home: hold.home,
+            metadata: hold.metadata.clone(),
+        };
+        self.nodes.mark_absent(hold.home.node, self.now);
+        self.note_end(lock, hold, Cause::Unclaimed);
+        if waiter.until > self.now {
+            self.put_back(lock, waiter);
+        } else {
+            self.note_left(lock, waiter, Cause::WaitTimeout);
+        }
+        self.settle(lock);
+        Ok(Answer::Done)
+    }
+}

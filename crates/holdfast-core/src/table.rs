@@ -1,0 +1,288 @@
+//! The state machine: all locks, and the one function that changes them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::command::{Group, Op};
+use crate::ending::{Cause, Ending, Endings};
+use crate::event::{Event, Happening};
+use crate::ids::{ClusterId, Fence, NodeId, StorageId};
+use crate::lock::{Hold, Lock, Ticket, Waiter};
+use crate::name::LockName;
+use crate::node::Nodes;
+use crate::outcome::{Answer, Outcome, Rejection};
+use crate::time::ClusterTime;
+use crate::timers::Timers;
+
+/// What one entry of the log came to.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// One for each operation, in order.
+    pub outcomes: Vec<Outcome>,
+    /// What happened, in order: also what was due by then and concerns none of the operations.
+    pub events: Vec<Event>,
+}
+
+/// The replicated state: every lock that somebody holds or waits for, and what is remembered of the others.
+///
+/// A copy shares its memory with the original ([`LockTable::snapshot`]).
+#[derive(Clone, Debug, Default)]
+pub struct LockTable {
+    pub(crate) now: ClusterTime,
+    pub(crate) cluster: Option<ClusterId>,
+    /// The last fence that was handed out; 0 if none was.
+    pub(crate) fence: u64,
+    /// The last ticket that was handed out.
+    pub(crate) ticket: u64,
+    /// The number of the last event.
+    pub(crate) seq: u64,
+    pub(crate) locks: OrdMap<LockName, Arc<Lock>>,
+    pub(crate) endings: Endings,
+    pub(crate) nodes: Nodes,
+    /// Derived.
+    pub(crate) timers: Timers,
+    /// Locks that are free although somebody waits, all of them absent. Derived.
+    pub(crate) stalled: BTreeSet<LockName>,
+    /// Of the entry that is being applied.
+    pub(crate) events: Vec<Event>,
+}
+
+impl LockTable {
+    /// Applies one committed entry.
+    ///
+    /// Time first, then the operations: a lease that is over at `group.now` cannot take part in them.
+    pub fn apply(&mut self, group: &Group) -> Applied {
+        self.now = self.now.max(group.now);
+        self.end_what_is_due();
+        self.endings.forget_before(self.now);
+        let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
+        Applied { outcomes, events: std::mem::take(&mut self.events) }
+    }
+
+    fn run(&mut self, op: &Op) -> Outcome {
+        match op {
+            Op::Acquire(attempt) => self.acquire(attempt),
+            Op::Renew { lock, key, ttl } => self.renew(lock, key, *ttl),
+            Op::Release { lock, key } => self.release(lock, key),
+            Op::Abandon { lock, key, home } => self.abandon(lock, key, *home),
+            Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
+            Op::Vouch { node, boot } => {
+                self.vouch(*node, *boot);
+                Ok(Answer::Done)
+            }
+            Op::Register { node, storage } => self.register(*node, *storage),
+            Op::Found { cluster } => {
+                self.cluster.get_or_insert(*cluster);
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    /// Cluster time of the last entry.
+    pub fn now(&self) -> ClusterTime {
+        self.now
+    }
+
+    /// When the leader has to speak next, even if nobody asks for anything.
+    pub fn next_due(&self) -> Option<ClusterTime> {
+        self.timers.next_due()
+    }
+
+    /// Whether time has to go on: some lease or wait is running.
+    pub fn is_busy(&self) -> bool {
+        self.timers.len() > 0
+    }
+
+    /// The identity that the cluster was given when it was born.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// The folder that a node has registered.
+    pub fn storage_of(&self, node: NodeId) -> Option<StorageId> {
+        self.nodes.storage(node)
+    }
+
+    /// The last fence that was handed out; 0 if none was.
+    pub fn last_fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// The number of the last event.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Whether this grant is in force.
+    pub fn is_held_by(&self, lock: &LockName, fence: Fence) -> bool {
+        self.locks.get(lock).is_some_and(|lock| lock.holders.iter().any(|hold| hold.fence == fence))
+    }
+
+    fn register(&mut self, node: NodeId, storage: StorageId) -> Outcome {
+        if self.nodes.register(node, storage) { Ok(Answer::Done) } else { Err(Rejection::ForeignStorage) }
+    }
+
+    fn vouch(&mut self, node: NodeId, boot: u32) {
+        if self.nodes.vouch(node, boot, self.now) {
+            self.revive_stalled();
+        }
+    }
+
+    /// Somebody has become present: free locks that had only absent waiters look again.
+    pub(crate) fn revive_stalled(&mut self) {
+        for lock in std::mem::take(&mut self.stalled) {
+            self.settle(&lock);
+        }
+    }
+
+    /// Ends whatever is due, in order of (deadline, ticket).
+    fn end_what_is_due(&mut self) {
+        while let Some((ticket, lock)) = self.timers.pop_due(self.now) {
+            let Some(record) = self.lock_mut(&lock) else { continue };
+            if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
+                self.note_end(&lock, hold, Cause::Expired);
+            } else if let Some(waiter) = record.remove_waiter(|waiter| waiter.ticket == ticket) {
+                self.note_left(&lock, waiter, Cause::WaitTimeout);
+            }
+            self.settle(&lock);
+        }
+    }
+
+    pub(crate) fn lock_mut(&mut self, lock: &LockName) -> Option<&mut Lock> {
+        self.locks.get_mut(lock).map(Arc::make_mut)
+    }
+
+    /// Gives a lock that has room to the first who waits and is present, and drops the record of one that nobody wants.
+    pub(crate) fn settle(&mut self, name: &LockName) {
+        while self.locks.get(name).is_some_and(|lock| lock.has_room()) {
+            let Some(next) = self.first_present(name) else { break };
+            let record = self.lock_mut(name).expect("the lock was there a moment ago");
+            let waiter =
+                record.remove_waiter(|w| w.ticket == next).expect("the waiter was there a moment ago");
+            self.timers.clear(waiter.until, waiter.ticket);
+            if !self.grant_from_queue(name, waiter) {
+                break;
+            }
+        }
+        self.file(name);
+    }
+
+    fn first_present(&self, name: &LockName) -> Option<Ticket> {
+        let lock = self.locks.get(name)?;
+        lock.waiters().find(|w| self.nodes.is_present(w.home, self.now)).map(|w| w.ticket)
+    }
+
+    /// False if there are no fences left: the waiter stays where it was.
+    fn grant_from_queue(&mut self, name: &LockName, waiter: Waiter) -> bool {
+        let Some(fence) = self.next_fence() else {
+            self.put_back(name, waiter);
+            return false;
+        };
+        let hold = Hold {
+            ticket: waiter.ticket,
+            key: waiter.key,
+            owner: waiter.owner,
+            fence,
+            lease: crate::lease::Lease::begin(self.now, waiter.ttl),
+            asked_ttl: waiter.ttl,
+            granted_at: self.now,
+            wait_until: waiter.until,
+            home: waiter.home,
+            metadata: waiter.metadata,
+        };
+        self.admit(name, hold, true);
+        true
+    }
+
+    pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
+        self.timers.set(waiter.until, waiter.ticket, name);
+        self.lock_entry(name).enqueue(waiter);
+    }
+
+    pub(crate) fn lock_entry(&mut self, name: &LockName) -> &mut Lock {
+        Arc::make_mut(self.locks.entry(name.clone()).or_default())
+    }
+
+    /// Makes a hold of the lock and tells of it.
+    pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
+        self.timers.set(hold.lease.deadline, hold.ticket, name);
+        let what = Happening::Acquired {
+            fence: hold.fence,
+            ttl: hold.lease.ttl,
+            metadata: hold.metadata.clone(),
+            from_queue,
+        };
+        let event = self.event(name, hold.owner.clone(), hold.key, hold.home, what);
+        self.events.push(event);
+        self.lock_entry(name).holders.push(hold);
+    }
+
+    /// Keeps the indexes true after a change of a lock.
+    fn file(&mut self, name: &LockName) {
+        let Some(lock) = self.locks.get(name) else { return };
+        if lock.is_unused() {
+            self.locks.remove(name);
+            self.stalled.remove(name);
+        } else if lock.has_room() {
+            self.stalled.insert(name.clone());
+        } else {
+            self.stalled.remove(name);
+        }
+    }
+
+    pub(crate) fn next_fence(&mut self) -> Option<Fence> {
+        if self.fence >= Fence::MAX.0 {
+            return None;
+        }
+        self.fence += 1;
+        Some(Fence(self.fence))
+    }
+
+    pub(crate) fn next_ticket(&mut self) -> Ticket {
+        self.ticket += 1;
+        Ticket(self.ticket)
+    }
+
+    /// Remembers and tells that a hold, already taken out of its lock, has ended.
+    pub(crate) fn note_end(&mut self, name: &LockName, hold: Hold, cause: Cause) {
+        self.timers.clear(hold.lease.deadline, hold.ticket);
+        let held_ms = self.now.since(hold.granted_at);
+        let ending = Ending { cause, fence: Some(hold.fence), at: self.now };
+        if cause != Cause::Unclaimed {
+            self.endings.remember(hold.key, ending);
+        }
+        let what = Happening::Ended { fence: hold.fence, cause, held_ms };
+        let event = self.event(name, hold.owner, hold.key, hold.home, what);
+        self.events.push(event);
+    }
+
+    /// Tells that a waiter, already taken out of its queue, has left.
+    pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
+        self.timers.clear(waiter.until, waiter.ticket);
+        if cause == Cause::Released {
+            let ending = Ending { cause, fence: None, at: self.now };
+            self.endings.remember(waiter.key, ending);
+        }
+        let event = self.event(name, waiter.owner, waiter.key, waiter.home, Happening::Left(cause));
+        self.events.push(event);
+    }
+
+    pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {
+        let event = self.event(name, waiter.owner.clone(), waiter.key, waiter.home, Happening::Queued);
+        self.events.push(event);
+    }
+
+    fn event(
+        &mut self,
+        lock: &LockName,
+        owner: crate::name::Owner,
+        key: crate::ids::AttemptKey,
+        home: crate::ids::Home,
+        what: Happening,
+    ) -> Event {
+        self.seq += 1;
+        Event { seq: self.seq, lock: lock.clone(), owner, key, home, what }
+    }
+}

@@ -1,0 +1,131 @@
+//! What readers see.
+
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Fence;
+use crate::lock::Lock;
+use crate::name::{LockName, Metadata, Owner};
+use crate::table::LockTable;
+use crate::time::{ClusterTime, Ttl};
+
+/// Most waiters that a view lists by name.
+pub const WAITERS_LISTED_MAX: usize = 100;
+
+/// A holder, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderView {
+    /// Public label.
+    pub owner: Owner,
+    /// The grant's number.
+    pub fence: Fence,
+    /// In force.
+    pub ttl: Ttl,
+    /// What is left of the lease, in milliseconds.
+    pub expires_in_ms: u64,
+    /// Since the grant, in milliseconds.
+    pub held_ms: u64,
+    /// The holder's own.
+    pub metadata: Metadata,
+}
+
+/// A waiter, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaiterView {
+    /// Public label.
+    pub owner: Owner,
+    /// Since it took its place, in milliseconds.
+    pub waiting_ms: u64,
+}
+
+/// A lock, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockView {
+    /// Its name.
+    pub name: LockName,
+    /// Those who hold it; none if it is free.
+    pub holders: Vec<HolderView>,
+    /// The first [`WAITERS_LISTED_MAX`] of those who wait and whose client is there.
+    pub queue: Vec<WaiterView>,
+    /// How many wait and have their client there.
+    pub queue_length: u64,
+    /// The event counter that this is true at.
+    pub seq: u64,
+}
+
+/// One page of locks, in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockPage {
+    /// At most as many as were asked for.
+    pub locks: Vec<LockView>,
+    /// Where the next page begins: after this name. None on the last page.
+    pub next: Option<LockName>,
+    /// The event counter that this is true at.
+    pub seq: u64,
+}
+
+impl LockTable {
+    /// One lock; a name that was never used is free.
+    ///
+    /// `now` is the leader's present cluster time; where it is behind the table's, the table's counts.
+    pub fn view(&self, name: &LockName, now: ClusterTime) -> LockView {
+        let now = now.max(self.now);
+        match self.locks.get(name) {
+            Some(lock) => self.view_of(name, lock, now),
+            None => LockView {
+                name: name.clone(),
+                holders: Vec::new(),
+                queue: Vec::new(),
+                queue_length: 0,
+                seq: self.seq,
+            },
+        }
+    }
+
+    /// Locks that somebody holds or waits for, whose names begin with `prefix` and come after `after`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize, now: ClusterTime) -> LockPage {
+        let now = now.max(self.now);
+        let from = match after {
+            Some(name) if name >= prefix => Bound::Excluded(name),
+            _ => Bound::Included(prefix),
+        };
+        let mut matching = self
+            .locks
+            .range::<(Bound<&str>, Bound<&str>), str>((from, Bound::Unbounded))
+            .take_while(|(name, _)| name.as_str().starts_with(prefix));
+        let locks: Vec<_> =
+            matching.by_ref().take(limit).map(|(name, lock)| self.view_of(name, lock, now)).collect();
+        let next = matching.next().and_then(|_| locks.last()).map(|last| last.name.clone());
+        LockPage { locks, next, seq: self.seq }
+    }
+
+    /// How many locks are held, and how many attempts wait.
+    pub fn counts(&self) -> (u64, u64) {
+        let held = self.locks.len() - self.stalled.len();
+        (held as u64, (self.timers.len() - held) as u64)
+    }
+
+    fn view_of(&self, name: &LockName, lock: &Lock, now: ClusterTime) -> LockView {
+        let mut present = lock.waiters().filter(|waiter| self.nodes.is_present(waiter.home, self.now));
+        let queue: Vec<_> = present
+            .by_ref()
+            .take(WAITERS_LISTED_MAX)
+            .map(|waiter| WaiterView { owner: waiter.owner.clone(), waiting_ms: now.since(waiter.since) })
+            .collect();
+        let queue_length = (queue.len() + present.count()) as u64;
+        let holders = lock
+            .holders
+            .iter()
+            .map(|hold| HolderView {
+                owner: hold.owner.clone(),
+                fence: hold.fence,
+                ttl: hold.lease.ttl,
+                expires_in_ms: hold.lease.left_ms(now),
+                held_ms: now.since(hold.granted_at),
+                metadata: hold.metadata.clone(),
+            })
+            .collect();
+        LockView { name: name.clone(), holders, queue, queue_length, seq: self.seq }
+    }
+}

@@ -1,0 +1,178 @@
+//! The face of a replica: what a server may ask of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_core::{AttemptKey, Grant, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+
+use crate::world::NodeId;
+
+/// Why there is no answer from the rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Nothing was done, and it is safe to repeat.
+    #[error("no leader with a majority is known: {0}")]
+    NoLeader(String),
+    /// It may or may not have been done, or may still be.
+    #[error("the outcome is unknown: {0}")]
+    UnknownOutcome(String),
+    /// This node is closing; nothing was done.
+    #[error("this node is shutting down")]
+    Closing,
+    /// The disk is nearly full: nothing that needs more of it is taken.
+    #[error("this cluster is short of disk space: {0}")]
+    NoSpace(String),
+}
+
+/// What came of a call: rejected by the rules, or not answered at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailure {
+    /// The rules said no; replicated.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// Nobody said anything.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+}
+
+/// What came of an attempt that was ready to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// It holds the lock.
+    Granted(Grant),
+    /// The wait was over; the attempt has left the queue.
+    WaitTimeout,
+    /// The attempt was ended while it waited: released by another call with its token, or by an operator.
+    Ended(Rejection),
+}
+
+/// How fresh a read has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// It sees every write that was answered before the read began.
+    Linearizable,
+    /// Whatever this node has.
+    Stale,
+}
+
+/// The role of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It votes and follows.
+    Follower,
+    /// It follows and has no vote.
+    Learner,
+    /// It asks for votes.
+    Candidate,
+}
+
+/// One member of the cluster, as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: NodeId,
+    /// Its role; None where it did not answer.
+    pub role: Option<Role>,
+    /// Whether it has a vote.
+    pub voter: bool,
+    /// `HOST:PORT` for peers.
+    pub peer_addr: String,
+    /// Base URL for clients; None where it did not answer.
+    pub client_url: Option<String>,
+    /// Version of its program; None where it did not answer.
+    pub version: Option<String>,
+    /// The last log index that it has applied; None where it did not answer.
+    pub applied_index: Option<u64>,
+}
+
+/// The cluster, as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// 32 hexadecimal digits; None before the cluster is born.
+    pub cluster_id: Option<String>,
+    /// This node.
+    pub node_id: NodeId,
+    /// The leader, if one is known.
+    pub leader_id: Option<NodeId>,
+    /// This node's term.
+    pub term: u64,
+    /// All members, by id.
+    pub members: Vec<Member>,
+}
+
+/// Numbers about this node for metrics and readiness. Cheap: no call to a peer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeStatus {
+    /// Why this node cannot serve; None if it can: it knows a leader that has a majority, has recovered, and has space.
+    pub not_ready: Option<String>,
+    /// Whether this node leads.
+    pub is_leader: bool,
+    /// The leader, if one is known.
+    pub leader_id: Option<NodeId>,
+    /// This node's term.
+    pub term: u64,
+    /// Leader changes that this node has seen since it started.
+    pub leader_changes: u64,
+    /// Index of the last log entry.
+    pub last_log_index: u64,
+    /// Index of the last committed entry that this node knows of.
+    pub committed_index: u64,
+    /// Index of the last applied entry.
+    pub applied_index: u64,
+    /// Index that the newest snapshot reaches.
+    pub snapshot_index: u64,
+    /// Size of the newest snapshot in bytes.
+    pub snapshot_bytes: u64,
+    /// Bytes of the log on disk.
+    pub log_bytes: u64,
+    /// Free bytes on the data folder's file system.
+    pub free_bytes: u64,
+    /// Locks held.
+    pub locks_held: u64,
+    /// Attempts in queues.
+    pub waiters: u64,
+    /// Clients that wait at this node.
+    pub local_waiters: u64,
+    /// The last fence.
+    pub last_fence: u64,
+    /// Commands that were proposed at this node.
+    pub commands_proposed: u64,
+    /// Commands that this node has passed on to a leader.
+    pub commands_forwarded: u64,
+    /// Log entries (groups) that this node has proposed as leader.
+    pub groups_proposed: u64,
+    /// Commands waiting to be proposed.
+    pub proposal_queue: u64,
+    /// How holds have ended since this node started, by cause, counted as entries are applied.
+    pub endings: BTreeMap<&'static str, u64>,
+    /// Grants since this node started, counted as entries are applied.
+    pub grants: u64,
+    /// Finished syncs of the log.
+    pub syncs: u64,
+    /// Seconds spent in syncs of the log.
+    pub sync_seconds: f64,
+    /// Lag of each follower in entries, if this node leads.
+    pub follower_lag: BTreeMap<NodeId, u64>,
+}
+
+/// One acquisition attempt, as a server hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The lock.
+    pub lock: LockName,
+    /// Which attempt.
+    pub key: AttemptKey,
+    /// Public label.
+    pub owner: Owner,
+    /// Of the lease.
+    pub ttl: Ttl,
+    /// How long to wait.
+    pub wait: Wait,
+    /// The holder's own.
+    pub metadata: Metadata,
+}
+
+/// Longest time that any call may take beyond its own wait.
+pub const CALL_TIMEOUT: Duration = Duration::from_millis(4_500);

@@ -1,0 +1,157 @@
+//! The calls to one peer on one lane: those that wait to be written, and those that wait for their answer.
+//!
+//! One lock guards both, so that whether a request was handed to the socket is never in doubt.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::backoff;
+use super::frame::{self, Frame, FrameRole};
+use super::limits::{BATCH_BYTES, QUEUE_BYTES_MAX, QUEUE_LEN_MAX, body_len_max};
+use super::peering::Peering;
+use crate::world::{CallError, CallKind, PeerAddress, PeerLane};
+
+/// The way to one peer on one lane. Its driver is the only one to open connections.
+pub(super) struct Link {
+    pub(super) to: PeerAddress,
+    pub(super) lane: PeerLane,
+    pub(super) peering: Peering,
+    inner: Mutex<Inner>,
+    /// Wakes the driver: there is something to write, or the link is closed.
+    wake: Notify,
+}
+
+struct Inner {
+    phase: Phase,
+    /// Connections in a row that brought no answer.
+    failures: u32,
+    next_id: u64,
+    queue: VecDeque<Frame>,
+    queued_bytes: usize,
+    calls: BTreeMap<u64, Call>,
+}
+
+enum Phase {
+    /// Requests are taken; the driver has a connection, or will open one.
+    Open,
+    /// The last connection failed: no other is tried before `until`.
+    BackingOff { until: Instant, reason: String },
+    /// For good.
+    Closed { reason: String },
+}
+
+struct Call {
+    /// Closed if nobody waits for the answer any more.
+    waiter: oneshot::Sender<Result<Bytes, CallError>>,
+    /// Whether any byte of the request may have been handed to the socket.
+    is_sent: bool,
+}
+
+impl Link {
+    pub(super) fn new(to: PeerAddress, lane: PeerLane, peering: Peering) -> Self {
+        let inner = Inner {
+            phase: Phase::Open,
+            failures: 0,
+            next_id: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            calls: BTreeMap::new(),
+        };
+        Self { to, lane, peering, inner: Mutex::new(inner), wake: Notify::new() }
+    }
+
+    /// Queues a request.
+    pub(super) fn enqueue(self: &Arc<Self>, kind: CallKind, body: Bytes) -> Result<Ticket, CallError> {
+        let len_max = body_len_max(self.lane);
+        if body.len() > len_max {
+            let text = format!("a body of {} bytes is over the limit of {len_max}", body.len());
+            return Err(CallError::NotSent(text));
+        }
+        let (id, answer) = self.inner().enqueue(kind, body)?;
+        self.wake.notify_one();
+        Ok(Ticket { link: self.clone(), id, answer })
+    }
+
+    /// Waits until there is something to write. False if the link was closed.
+    pub(super) async fn has_work(&self) -> bool {
+        loop {
+            {
+                let inner = self.inner();
+                if matches!(inner.phase, Phase::Closed { .. }) {
+                    return false;
+                }
+                if !inner.queue.is_empty() {
+                    return true;
+                }
+            }
+            self.wake.notified().await;
+        }
+    }
+
+    /// Moves queued requests to `out`; from then on they count as sent. Returns how many.
+    pub(super) fn take_batch(&self, out: &mut BytesMut) -> usize {
+        let mut inner = self.inner();
+        let mut frames = 0;
+        while out.len() < BATCH_BYTES
+            && let Some(frame) = inner.next_to_send()
+        {
+            frame::encode(&frame, out);
+            frames += 1;
+        }
+        frames
+    }
+
+    /// Hands an answer to its call. One that nobody waits for any more is dropped.
+    pub(super) fn deliver(&self, id: u64, answer: Result<Bytes, CallError>) {
+        let call = {
+            let mut inner = self.inner();
+            inner.failures = 0;
+            inner.calls.remove(&id)
+        };
+        if let Some(call) = call {
+            let _ = call.waiter.send(answer); // The caller may have left just now.
+        }
+    }
+
+    /// Fails all calls, and lets new ones try again at once if the last connection was of use, else after a pause.
+    pub(super) fn connection_failed(&self, reason: &str) {
+        let mut inner = self.inner();
+        if matches!(inner.phase, Phase::Open) {
+            if inner.failures > 0 {
+                let until = Instant::now() + backoff::pause(inner.failures, rand::random());
+                inner.phase = Phase::BackingOff { until, reason: reason.to_owned() };
+            }
+            inner.failures += 1;
+        }
+        inner.fail_calls(reason);
+    }
+
+    /// Counts an attempt to connect as failed until it brings an answer.
+    pub(super) fn connecting(&self) {
+        let mut inner = self.inner();
+        inner.failures = inner.failures.saturating_add(1);
+    }
+
+    /// Fails all calls, and all later ones. The driver ends.
+    pub(super) fn close(&self, reason: &str) {
+        let mut inner = self.inner();
+        if !matches!(inner.phase, Phase::Closed { .. }) {
+            inner.phase = Phase::Closed { reason: reason.to_owned() };
+        }
+        inner.fail_calls(reason);
+        self.wake.notify_one();
+    }
+
+    /// Whether the link was closed.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.inner().phase, Phase::Closed { .. })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("nothing panics with this lock held")
+    }
+}
