@@ -4,7 +4,6 @@
 //! Nothing else in this crate touches a clock, a thread, a socket or a file, but for the adapters in [`crate::disk`],
 //! [`crate::peers`] and [`crate::node_store`].
 
-use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
 
@@ -15,27 +14,10 @@ pub use openraft_rt::AsyncRuntime;
 /// Identifies a node within its cluster, for ever: a number is not given to another data folder.
 pub type NodeId = u64;
 
-/// Time, tasks and chance. Implemented by anything that implements openraft's runtime and is a plain marker.
-pub trait Runtime:
-    AsyncRuntime + Debug + Clone + Copy + Default + PartialEq + Eq + PartialOrd + Ord + Send + Sync + 'static
-{
-}
+/// Time, tasks and chance: whatever implements openraft's runtime.
+pub trait Runtime: AsyncRuntime + Send + Sync {}
 
-impl<T> Runtime for T where
-    T: AsyncRuntime
-        + Debug
-        + Clone
-        + Copy
-        + Default
-        + PartialEq
-        + Eq
-        + PartialOrd
-        + Ord
-        + Send
-        + Sync
-        + 'static
-{
-}
+impl<T: AsyncRuntime + Send + Sync> Runtime for T {}
 
 /// One step of a disk job. File names are relative to the node's folder and contain no separator.
 #[derive(Clone, Debug, PartialEq, Eq)]

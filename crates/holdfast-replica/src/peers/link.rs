@@ -27,8 +27,10 @@ pub(super) struct Link {
 
 struct Inner {
     phase: Phase,
-    /// Connections in a row that brought no answer.
+    /// Connections in a row that could not be opened or brought no answer.
     failures: u32,
+    /// Whether the present connection has brought an answer.
+    was_useful: bool,
     next_id: u64,
     queue: VecDeque<Frame>,
     queued_bytes: usize,
@@ -56,6 +58,7 @@ impl Link {
         let inner = Inner {
             phase: Phase::Open,
             failures: 0,
+            was_useful: false,
             next_id: 0,
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -109,7 +112,7 @@ impl Link {
     pub(super) fn deliver(&self, id: u64, answer: Result<Bytes, CallError>) {
         let call = {
             let mut inner = self.inner();
-            inner.failures = 0;
+            inner.was_useful = true;
             inner.calls.remove(&id)
         };
         if let Some(call) = call {
@@ -117,23 +120,19 @@ impl Link {
         }
     }
 
-    /// Fails all calls, and lets new ones try again at once if the last connection was of use, else after a pause.
+    /// Fails all calls. New ones may open a connection at once if this one brought an answer, else after a pause.
     pub(super) fn connection_failed(&self, reason: &str) {
         let mut inner = self.inner();
-        if matches!(inner.phase, Phase::Open) {
-            if inner.failures > 0 {
-                let until = Instant::now() + backoff::pause(inner.failures, rand::random());
-                inner.phase = Phase::BackingOff { until, reason: reason.to_owned() };
-            }
-            inner.failures += 1;
-        }
         inner.fail_calls(reason);
-    }
-
-    /// Counts an attempt to connect as failed until it brings an answer.
-    pub(super) fn connecting(&self) {
-        let mut inner = self.inner();
+        if std::mem::take(&mut inner.was_useful) {
+            inner.failures = 0;
+            return;
+        }
         inner.failures = inner.failures.saturating_add(1);
+        let until = Instant::now() + backoff::pause(inner.failures, rand::random());
+        if !matches!(inner.phase, Phase::Closed { .. }) {
+            inner.phase = Phase::BackingOff { until, reason: reason.to_owned() };
+        }
     }
 
     /// Fails all calls, and all later ones. The driver ends.
@@ -153,5 +152,86 @@ impl Link {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("nothing panics with this lock held")
+    }
+}
+
+impl Inner {
+    fn enqueue(&mut self, kind: CallKind, body: Bytes) -> Result<(u64, Answer), CallError> {
+        match &self.phase {
+            Phase::Open => {}
+            Phase::Closed { reason } => return Err(CallError::NotSent(reason.clone())),
+            Phase::BackingOff { until, reason } if Instant::now() < *until => {
+                return Err(CallError::NotSent(format!("waiting to reconnect: {reason}")));
+            }
+            Phase::BackingOff { .. } => self.phase = Phase::Open,
+        }
+        if self.queue.len() >= QUEUE_LEN_MAX || self.queued_bytes + body.len() > QUEUE_BYTES_MAX {
+            return Err(CallError::NotSent("the queue to the peer is full".to_owned()));
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.queued_bytes += body.len();
+        self.queue.push_back(Frame { id, kind: kind as u8, role: FrameRole::Request, body });
+        let (waiter, answer) = oneshot::channel();
+        self.calls.insert(id, Call { waiter, is_sent: false });
+        Ok((id, answer))
+    }
+
+    /// The next request whose caller has not given up, marked as sent.
+    fn next_to_send(&mut self) -> Option<Frame> {
+        while let Some(frame) = self.queue.pop_front() {
+            self.queued_bytes -= frame.body.len();
+            let Some(call) = self.calls.get_mut(&frame.id) else { continue };
+            call.is_sent = true;
+            if call.waiter.is_closed() {
+                self.calls.remove(&frame.id);
+            }
+            return Some(frame);
+        }
+        None
+    }
+
+    fn fail_calls(&mut self, reason: &str) {
+        self.queue.clear();
+        self.queued_bytes = 0;
+        for call in std::mem::take(&mut self.calls).into_values() {
+            let error = if call.is_sent { CallError::NoAnswer } else { CallError::NotSent };
+            let _ = call.waiter.send(Err(error(reason.to_owned()))); // The caller may have left.
+        }
+    }
+}
+
+type Answer = oneshot::Receiver<Result<Bytes, CallError>>;
+
+/// One call on its way.
+///
+/// Dropping it gives up on the answer: a request that is still queued is sent all the same.
+pub(super) struct Ticket {
+    link: Arc<Link>,
+    id: u64,
+    answer: Answer,
+}
+
+impl Ticket {
+    /// Waits for the answer until the deadline. A request that is still queued then is never sent.
+    pub(super) async fn answer(mut self, deadline: Instant) -> Result<Bytes, CallError> {
+        if let Ok(answer) = timeout_at(deadline, &mut self.answer).await {
+            return answer.unwrap_or_else(|_| Err(CallError::NoAnswer("the link was dropped".to_owned())));
+        }
+        let withdrawn = self.link.inner().calls.remove(&self.id);
+        match withdrawn {
+            Some(call) if call.is_sent => Err(CallError::NoAnswer("timed out".to_owned())),
+            Some(_) => Err(CallError::NotSent("timed out in the queue".to_owned())),
+            None => self.answer.try_recv().expect("a call leaves the table with its answer"),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut inner = self.link.inner();
+        if inner.calls.get(&self.id).is_some_and(|call| call.is_sent) {
+            inner.calls.remove(&self.id);
+        }
     }
 }

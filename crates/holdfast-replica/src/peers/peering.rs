@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio::sync::broadcast;
 
-use super::identity::PeerIdentity;
+use super::identity::{Hello, PeerIdentity};
 use super::limits::DISCONNECTS_MAX;
-use super::refusal::{PeerDirectory, Refusal};
+use super::refusal::{PeerDirectory, Refusal, RefusalReason};
 use super::stats::{LaneStats, PeerStats};
 use super::throttle::Throttle;
 use crate::world::{NodeId, PeerLane};
@@ -58,6 +58,23 @@ impl Peering {
         self.stats.lane(lane)
     }
 
+    /// Whether two nodes that say this of themselves may talk, whichever side has opened the connection.
+    pub(super) fn admit(&self, ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
+        if theirs.node == ours.node {
+            return Err(same_id(ours, theirs));
+        }
+        if let (Some(our_cluster), Some(their_cluster)) = (ours.cluster, theirs.cluster)
+            && our_cluster != their_cluster
+        {
+            let text = format!(
+                "node {} belongs to cluster {their_cluster:032x}, node {} to {our_cluster:032x}",
+                theirs.node, ours.node
+            );
+            return Err(Refusal::new(RefusalReason::OtherCluster, text));
+        }
+        self.directory.check(theirs)
+    }
+
     /// Counts a refusal and logs it.
     pub(super) fn refuse(&self, source: impl Display, refusal: &Refusal) {
         self.stats.refused(refusal.reason);
@@ -72,4 +89,12 @@ impl Peering {
             tracing::warn!(peer = source, reason = complaint, "peer connection: {text}");
         }
     }
+}
+
+fn same_id(ours: &Hello, theirs: &Hello) -> Refusal {
+    if theirs.storage == ours.storage {
+        return Refusal::new(RefusalReason::Itself, format!("node {} has reached itself", ours.node));
+    }
+    let text = format!("another data folder ({:032x}) uses this node's id {}", theirs.storage, ours.node);
+    Refusal::new(RefusalReason::OtherStorage, text)
 }
