@@ -1,5 +1,6 @@
 //! One member of a cluster: consensus, storage, peers, proposals, waiting, reads.
 pub mod handle;
 pub mod node;
+pub mod peers;
 pub mod replica;
 pub mod world;

@@ -16,8 +16,10 @@ use super::stats::PeerStats;
 use crate::world::PeerLane;
 
 /// Idle connections are probed, so that one whose peer has vanished does not stay for ever.
-const KEEPALIVE: TcpKeepalive =
-    TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(1)).with_retries(5);
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(5))
+    .with_interval(Duration::from_secs(1))
+    .with_retries(5);
 
 /// Sets the socket options of a connection of this lane.
 pub(super) fn set_options(stream: &TcpStream, lane: PeerLane) -> io::Result<()> {
