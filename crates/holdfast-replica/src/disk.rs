@@ -43,7 +43,6 @@ pub(crate) fn read_exact_at(
     if bytes.len() == len {
         return Ok(bytes);
     }
-    let text =
-        format!("{file} ends {} bytes after offset {offset}, {len} bytes were expected", bytes.len());
+    let text = format!("{file} ends {} bytes after offset {offset}, {len} bytes were expected", bytes.len());
     Err(io::Error::new(io::ErrorKind::UnexpectedEof, text))
 }

@@ -3,4 +3,7 @@ pub mod handle;
 pub mod node;
 pub mod peers;
 pub mod replica;
+pub mod disk;
+pub mod identity;
+pub mod log;
 pub mod world;

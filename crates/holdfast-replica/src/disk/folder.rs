@@ -148,8 +148,7 @@ fn create_durably(folder: &Path) -> io::Result<()> {
 fn lock(folder: &Path) -> Result<File, OpenFolderError> {
     let failed = |source| OpenFolderError::Io { folder: folder.to_owned(), source };
     let path = folder.join(LOCK_FILE);
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenFolderError::InUse(folder.to_owned())),

@@ -98,7 +98,8 @@ impl Worker {
     /// Runs jobs that all append to one file and sync it, as one write and one sync.
     fn run_group(&mut self, file: &str, group: Vec<Job>) {
         let result = self.open_for_work().and_then(|()| {
-            let buffers = group.iter().flat_map(|job| &job.ops).filter_map(appended_bytes).collect::<Vec<_>>();
+            let buffers =
+                group.iter().flat_map(|job| &job.ops).filter_map(appended_bytes).collect::<Vec<_>>();
             let appended = self.append(file, &buffers).and_then(|()| self.sync(file));
             self.note(appended)
         });
@@ -171,7 +172,9 @@ impl Worker {
     fn open_for_work(&self) -> io::Result<()> {
         match &self.failure {
             None => Ok(()),
-            Some(why) => Err(io::Error::other(format!("this disk lane is closed since a write failed: {why}"))),
+            Some(why) => {
+                Err(io::Error::other(format!("this disk lane is closed since a write failed: {why}")))
+            }
         }
     }
 

@@ -181,7 +181,9 @@ impl Inner {
             DiskOp::Create { file } => self.create(file),
             DiskOp::Append { file, bytes } => self.append(file, bytes),
             DiskOp::Sync { file } => self.file(file).map(MemoryFile::sync),
-            DiskOp::Truncate { file, len } => self.file(file).map(|file| file.change(ContentChange::Cut(*len))),
+            DiskOp::Truncate { file, len } => {
+                self.file(file).map(|file| file.change(ContentChange::Cut(*len)))
+            }
             DiskOp::Rename { from, to } => self.rename(from, to),
             DiskOp::Remove { file } => {
                 if self.names.remove(file).is_some() {

@@ -153,7 +153,8 @@ mod tests {
 
     fn samples() -> Vec<Record> {
         let point = || LogPoint { index: 9, id: Bytes::from_static(b"term 2") };
-        let entry = LogRecord { index: 3, id: Bytes::from_static(b"id"), payload: Bytes::from_static(b"load") };
+        let entry =
+            LogRecord { index: 3, id: Bytes::from_static(b"id"), payload: Bytes::from_static(b"load") };
         let state = HardState {
             boot: 4,
             vote: Some(Bytes::from_static(b"vote")),

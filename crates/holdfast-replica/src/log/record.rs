@@ -80,7 +80,9 @@ impl Seal {
 
     /// The record at the beginning of `data`, or why there is none.
     pub(super) fn read(self, data: &Bytes) -> Result<Frame, &'static str> {
-        let Some(mut header) = data.get(..HEADER_LEN) else { return Err("it ends inside the header of a record") };
+        let Some(mut header) = data.get(..HEADER_LEN) else {
+            return Err("it ends inside the header of a record");
+        };
         if header[..MAGIC.len()] != MAGIC || header[3] != 0 {
             return Err("no record begins here");
         }
