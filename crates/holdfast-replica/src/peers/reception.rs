@@ -124,3 +124,25 @@ fn garbage(error: GreetingError) -> Refusal {
 fn gone(error: &std::io::Error) -> Refusal {
     Refusal::new(RefusalReason::Garbage, format!("the connection ended within the greeting: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_stranger_too_many_sends_the_oldest_away_and_nobody_else() {
+        let (lobby, mut tasks) = (Lobby::default(), JoinSet::new());
+        for serial in 0..UNAUTHENTICATED_MAX as u64 {
+            assert!(!lobby.enter(serial, || tasks.spawn(std::future::pending::<()>())));
+        }
+        assert!(lobby.leave(0), "it has greeted, so it is no stranger any more");
+        assert!(!lobby.enter(5_000, || tasks.spawn(std::future::pending())));
+        assert!(lobby.enter(5_001, || tasks.spawn(std::future::pending())));
+        assert!(!lobby.leave(1), "the oldest had to go");
+        assert!(lobby.leave(2));
+        assert!(tasks.join_next().await.is_some_and(|ended| ended.is_err_and(|error| error.is_cancelled())));
+        assert!(tasks.try_join_next().is_none());
+    }
+}

@@ -1,0 +1,12 @@
+//! The network between the nodes, over real sockets on the loopback device.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(unreachable_pub, reason = "a test program has no outside")]
+
+mod calls;
+mod failures;
+mod frames;
+mod garbage;
+mod lanes;
+mod refusals;
+mod support;
