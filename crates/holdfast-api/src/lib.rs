@@ -1,6 +1,7 @@
 //! JSON on the wire: requests, answers, error codes. Pure: shared by server, client and command line.
 
 mod answer;
+mod body;
 mod code;
 mod limits;
 mod problem;
@@ -8,6 +9,7 @@ mod request;
 mod token;
 
 pub use answer::{Cluster, Grant, HeldBy, Holder, Lock, LockList, LockState, Member, Released, Waiter};
+pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use problem::Problem;

@@ -1,10 +1,13 @@
 //! What clients ask for. All spans are integer milliseconds. Unknown fields are refused.
 
+use std::borrow::Cow;
+
 use holdfast_core::{Metadata, Owner, Ttl, Wait};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::body::{Field, FieldKind, Presence, RequestBody};
 use crate::token::Token;
 
 /// A field that is not valid: which, and what its limit is.
@@ -12,15 +15,15 @@ use crate::token::Token;
 #[error("`{field}` {what}")]
 pub struct InvalidArgument {
     /// The field's name, as the client wrote it.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// What is wrong, with the limit and its unit.
     pub what: String,
 }
 
 impl InvalidArgument {
     /// What is wrong with a field.
-    pub fn new(field: &'static str, what: impl ToString) -> Self {
-        Self { field, what: what.to_string() }
+    pub fn new(field: impl Into<Cow<'static, str>>, what: impl ToString) -> Self {
+        Self { field: field.into(), what: what.to_string() }
     }
 }
 
@@ -29,25 +32,55 @@ impl InvalidArgument {
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
     /// Public label, 1 to 256 bytes without control characters. Default `anonymous`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
     #[schema(min_length = 1, max_length = 256, nullable = false)]
     pub owner: Option<String>,
     /// The secret of this attempt, 16 to 128 characters of `[A-Za-z0-9_-]`. Left out: the service makes one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
     #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
     pub token: Option<String>,
     /// Of the lease, 100 to 86400000. Default 30000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_millis"
+    )]
     #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
     pub ttl_ms: Option<u64>,
     /// How long to wait if the lock is busy, 0 to 600000. Default 0: try once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_millis"
+    )]
     #[schema(minimum = 0, maximum = 600_000, nullable = false)]
     pub wait_ms: Option<u64>,
     /// What the holder says about itself, at most 1024 bytes of JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
     #[schema(value_type = Option<Object>, nullable = false)]
     pub metadata: Option<Map<String, Value>>,
+}
+
+const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
+const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
+const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
+
+impl RequestBody for AcquireRequest {
+    const FIELDS: &'static [Field] = &[
+        Field {
+            name: "owner",
+            presence: Presence::Optional,
+            kind: FieldKind::Text("1 to 256 bytes without control characters"),
+        },
+        Field { name: "token", presence: Presence::Optional, kind: TOKEN },
+        Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
+        Field { name: "wait_ms", presence: Presence::Optional, kind: WAIT },
+        Field {
+            name: "metadata",
+            presence: Presence::Optional,
+            kind: FieldKind::Object("at most 1024 bytes"),
+        },
+    ];
 }
 
 impl AcquireRequest {
@@ -94,9 +127,20 @@ pub struct RenewRequest {
     #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
     pub token: String,
     /// A new TTL, 100 to 86400000. Left out: the one in force.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_millis"
+    )]
     #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
     pub ttl_ms: Option<u64>,
+}
+
+impl RequestBody for RenewRequest {
+    const FIELDS: &'static [Field] = &[
+        Field { name: "token", presence: Presence::Required, kind: TOKEN },
+        Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
+    ];
 }
 
 impl RenewRequest {
@@ -118,6 +162,10 @@ pub struct ReleaseRequest {
     /// The secret of the attempt.
     #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
     pub token: String,
+}
+
+impl RequestBody for ReleaseRequest {
+    const FIELDS: &'static [Field] = &[Field { name: "token", presence: Presence::Required, kind: TOKEN }];
 }
 
 impl ReleaseRequest {
