@@ -6,4 +6,5 @@ pub mod replica;
 pub mod disk;
 pub mod identity;
 pub mod log;
+pub mod snapshot_files;
 pub mod world;
