@@ -6,5 +6,6 @@ pub mod replica;
 pub mod disk;
 pub mod identity;
 pub mod log;
+pub mod node_store;
 pub mod snapshot_files;
 pub mod world;
