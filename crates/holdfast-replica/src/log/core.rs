@@ -157,8 +157,13 @@ impl Core {
             std::mem::take(&mut self.committed_is_new).then(|| self.state.committed.clone()).flatten();
         let records = committed.map(Record::Committed).into_iter().chain(records);
         self.append(records, durable_seq, &mut ops);
-        self.cache.shrink(durable_seq, self.state.first_index());
+        self.shrink(durable_seq);
         Staged { ops, last_seq: self.last_seq, end_of_log: self.end_of_log() }
+    }
+
+    /// Drops what need not be in memory; entries up to `durable_seq` can be read from disk.
+    pub(super) fn shrink(&mut self, durable_seq: u64) {
+        self.cache.shrink(durable_seq, self.state.first_index());
     }
 
     /// Begins a segment with the present state; it is durable before anything else is written.

@@ -88,7 +88,8 @@ impl SegmentFile {
             offset: u32::try_from(at).map_err(|_| self.damaged(core, at, "it is too long".to_owned()))?,
             len: u32::try_from(frame.len()).expect("a record is at most 64 MiB"),
         };
-        let applied = match Record::read(frame.kind, frame.body) {
+        // A copy, or whoever keeps the record would keep the whole segment in memory.
+        let applied = match Record::read(frame.kind, Bytes::copy_from_slice(&frame.body)) {
             None => Err("it is no record that this version knows".to_owned()),
             Some(Record::State(_)) if seq != self.first_seq => {
                 Err("a state record is out of place".to_owned())
@@ -98,7 +99,9 @@ impl SegmentFile {
             }
             Some(record) => core.apply(seq, record, location),
         };
-        applied.map_err(|what| self.damaged(core, at, what))
+        applied.map_err(|what| self.damaged(core, at, what))?;
+        core.shrink(seq);
+        Ok(())
     }
 
     fn torn_or_damaged(&self, core: &Core, scan: &Scan<'_>, what: String) -> Result<Torn, LogError> {

@@ -43,7 +43,7 @@ impl Book {
 
     pub(super) fn snapshots(&self) -> Vec<SnapshotEntry> {
         let mut entries: Vec<_> = self.snapshots.values().cloned().collect();
-        entries.sort_by(|a, b| b.index.cmp(&a.index));
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.index));
         entries
     }
 

@@ -142,9 +142,7 @@ impl std::fmt::Display for Failure {
 fn guarded<T>(act: impl FnOnce() -> sled::Result<T>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(sled::Error::Io(error))) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            Err(Failure::Io(error))
-        }
+        Ok(Err(sled::Error::Io(error))) if !speaks_of_content(&error) => Err(Failure::Io(error)),
         Ok(Err(error)) => Err(Failure::Damaged(error.to_string())),
         Err(_) => Err(Failure::Damaged("sled panicked".to_owned())),
     }
