@@ -154,3 +154,19 @@ pub struct Cluster {
     /// All members, by id.
     pub members: Vec<Member>,
 }
+
+/// That a node is alive or ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `alive` or `ready`.
+    pub status: String,
+}
+
+/// A hash of the replicated state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Digest {
+    /// The last log index that is in it.
+    pub applied_index: u64,
+    /// 16 hexadecimal digits: equal on every node at the same index.
+    pub digest: String,
+}

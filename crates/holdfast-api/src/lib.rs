@@ -8,7 +8,9 @@ mod problem;
 mod request;
 mod token;
 
-pub use answer::{Cluster, Grant, HeldBy, Holder, Lock, LockList, LockState, Member, Released, Waiter};
+pub use answer::{
+    Cluster, Digest, Grant, Health, HeldBy, Holder, Lock, LockList, LockState, Member, Released, Waiter,
+};
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};

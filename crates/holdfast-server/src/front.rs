@@ -1,0 +1,147 @@
+//! Client connections: accepted for as long as the node runs, and brought to an end when it stops.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::http::Service;
+
+/// Longest time for the head of a request to arrive, and for a connection to stay without one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time that requests in flight get when the node stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// First and longest pause after the operating system refused to give us a connection.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// A client whose machine has gone without a word is found out after 10 + 3 * 5 seconds.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Serves clients until `stop` turns true; then requests in flight are brought to an end.
+pub(crate) async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+    let server = Arc::new(server());
+    let mut connections = JoinSet::new();
+    let mut acceptor = Acceptor { listener, pause: None };
+    loop {
+        tokio::select! {
+            biased;
+            () = told_to_stop(&mut stop) => break,
+            Some(ended) = connections.join_next() => note_end(ended),
+            stream = acceptor.next() => {
+                connections.spawn(connection(server.clone(), stream, service.clone(), stop.clone()));
+            }
+        }
+    }
+    drop(acceptor);
+    let drained = async {
+        while let Some(ended) = connections.join_next().await {
+            note_end(ended);
+        }
+    };
+    if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+        tracing::warn!(connections = connections.len(), "cutting connections that did not come to an end");
+    }
+}
+
+/// Resolves when the node is told to stop, or when nobody is left who could tell.
+pub(crate) async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn server() -> Builder<TokioExecutor> {
+    let mut server = Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    server.http2().timer(TokioTimer::new()).keep_alive_interval(KEEPALIVE_TIME);
+    server
+}
+
+fn note_end(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection ran into a bug");
+    }
+}
+
+async fn connection(
+    server: Arc<Builder<TokioExecutor>>,
+    stream: TcpStream,
+    service: Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let _counted = service.connected();
+    let answer = service_fn(|request| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.answer(request).await) }
+    });
+    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), answer));
+    let result = tokio::select! {
+        biased;
+        result = connection.as_mut() => result,
+        () = told_to_stop(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Takes connections, also when the operating system has none to give for a while.
+struct Acceptor {
+    listener: TcpListener,
+    /// How long to pause after the next refusal, if the last one was refused.
+    pause: Option<Duration>,
+}
+
+impl Acceptor {
+    async fn next(&mut self) -> TcpStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    self.pause = None;
+                    prepare(&stream);
+                    return stream;
+                }
+                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) => self.wait_after(&error).await,
+            }
+        }
+    }
+
+    async fn wait_after(&mut self, error: &io::Error) {
+        if self.pause.is_none() {
+            tracing::warn!(%error, "no new connections can be taken for now");
+        }
+        let pause = self.pause.unwrap_or(BACKOFF.0);
+        self.pause = Some((pause * 2).min(BACKOFF.1));
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The client has gone before it was accepted; that says nothing about the next one.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+fn prepare(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_TIME)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_RETRIES);
+    let prepared =
+        stream.set_nodelay(true).and_then(|()| SockRef::from(stream).set_tcp_keepalive(&keepalive));
+    if let Err(error) = prepared {
+        tracing::debug!(%error, "a connection goes without its socket options");
+    }
+}

@@ -1,0 +1,98 @@
+//! What goes back to the client: a body that is there already, and whoever wants to know that it was taken.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use holdfast_replica::replica::Delivery;
+use http_body::{Body, Frame, SizeHint};
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+
+/// A response of this service.
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// The body of a response.
+///
+/// A grant in it counts as delivered once the connection has taken the bytes and asks for more. Dropped before (the
+/// client has hung up), it gives the grant up.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerBody {
+    data: Option<Bytes>,
+    delivery: Option<Delivery>,
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(data) = self.data.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        if let Some(delivery) = self.delivery.take() {
+            delivery.delivered();
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && self.delivery.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+/// A success, before it becomes a response.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    content_type: &'static str,
+    body: Bytes,
+    delivery: Option<Delivery>,
+}
+
+impl Reply {
+    /// JSON.
+    pub(crate) fn json(body: impl Into<Bytes>) -> Self {
+        Self::new("application/json", body)
+    }
+
+    /// Anything else.
+    pub(crate) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { content_type, body: body.into(), delivery: None }
+    }
+
+    /// Tells of it when the answer has been taken.
+    pub(crate) fn telling(mut self, delivery: Delivery) -> Self {
+        self.delivery = Some(delivery);
+        self
+    }
+
+    pub(crate) fn into_answer(self) -> Answer {
+        let mut answer = Response::new(AnswerBody { data: Some(self.body), delivery: self.delivery });
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer
+    }
+}
+
+/// The same answer without its body, as HEAD wants it.
+pub(crate) fn without_body(answer: Answer) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    if let Some(len) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
+    }
+    Response::from_parts(head, AnswerBody::default())
+}
+
+/// A body of a problem.
+pub(crate) fn body_of(data: Vec<u8>) -> AnswerBody {
+    AnswerBody { data: Some(data.into()), delivery: None }
+}

@@ -1,0 +1,158 @@
+//! What each call does.
+
+use holdfast_api::{AcquireRequest, Digest, ErrorCode, Health, ReleaseRequest, RenewRequest, Token};
+use holdfast_core::{LockName, LockTable};
+use holdfast_replica::handle::{Acquired, Attempt, Consistency};
+use hyper::body::Incoming;
+
+use super::answer::Reply;
+use super::failure::Failure;
+use super::json;
+use super::query::Query;
+use super::request_body::{read, read_optional};
+use super::service::{Call, Service};
+use crate::attempt::attempt_key;
+use crate::metrics;
+
+/// How often the digest is computed anew because the state has changed meanwhile.
+const DIGEST_TRIES: usize = 20;
+
+type Handled = Result<Reply, Failure>;
+
+pub(super) async fn acquire(
+    service: &Service,
+    call: &mut Call<'_>,
+    lock: LockName,
+    body: Incoming,
+) -> Handled {
+    no_query(call)?;
+    let request: AcquireRequest = read_optional(&call.head.headers, body).await?;
+    let wait = request.wait()?;
+    call.wait = std::time::Duration::from_millis(wait.ms());
+    let token = match request.token()? {
+        Some(token) => token,
+        None => new_token()?,
+    };
+    let attempt = Attempt {
+        key: attempt_key(&lock, &token),
+        lock: lock.clone(),
+        owner: request.owner()?,
+        ttl: request.ttl()?,
+        wait,
+        metadata: request.metadata()?,
+    };
+    let (acquired, delivery) = service.replica.acquire(attempt).await?;
+    match acquired {
+        Acquired::Granted(grant) => Ok(Reply::json(json::grant(&lock, &token, &grant)).telling(delivery)),
+        Acquired::WaitTimeout => {
+            delivery.delivered();
+            let detail = format!(
+                "The lock did not become free within {} ms. The attempt has left the queue.",
+                wait.ms()
+            );
+            Err(Failure::new(ErrorCode::WaitTimeout, detail))
+        }
+        Acquired::Ended(rejection) => {
+            delivery.delivered();
+            Err(rejection.into())
+        }
+    }
+}
+
+pub(super) async fn renew(service: &Service, call: &Call<'_>, lock: LockName, body: Incoming) -> Handled {
+    no_query(call)?;
+    let request: RenewRequest = read(&call.head.headers, body).await?;
+    let (token, ttl) = (request.token()?, request.ttl()?);
+    let grant = service.replica.renew(lock.clone(), attempt_key(&lock, &token), ttl).await?;
+    Ok(Reply::json(json::grant(&lock, &token, &grant)))
+}
+
+pub(super) async fn release(service: &Service, call: &Call<'_>, lock: LockName, body: Incoming) -> Handled {
+    no_query(call)?;
+    let request: ReleaseRequest = read(&call.head.headers, body).await?;
+    let key = attempt_key(&lock, &request.token()?);
+    let fence = service.replica.release(lock.clone(), key).await?;
+    Ok(Reply::json(json::released(&lock, fence)))
+}
+
+pub(super) async fn get(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {
+    let consistency = query(call, &["consistency"])?.consistency()?;
+    let view = service.replica.read(consistency, move |table, now| table.view(&lock, now)).await?;
+    Ok(Reply::json(json::lock(&view, consistency)))
+}
+
+pub(super) async fn list(service: &Service, call: &Call<'_>) -> Handled {
+    let query = query(call, &["prefix", "limit", "after", "consistency"])?;
+    let (consistency, limit) = (query.consistency()?, query.limit()?);
+    let prefix = query.name("prefix")?.unwrap_or_default();
+    let after = query.name("after")?;
+    let page = service.replica.read(consistency, |table, now| table.list(prefix, after, limit, now)).await?;
+    Ok(Reply::json(json::list(&page, consistency)))
+}
+
+pub(super) async fn cluster(service: &Service, call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    Ok(Reply::json(json::cluster(service.replica.cluster().await)))
+}
+
+/// A node whose replica has failed exits, so whoever gets an answer gets this one.
+pub(super) fn livez(call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    Ok(Reply::json(json::bytes(&Health { status: "alive".into() })))
+}
+
+pub(super) fn readyz(service: &Service, call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    if service.is_closing() {
+        return Err(Failure::new(ErrorCode::NoLeader, "This node is shutting down."));
+    }
+    match service.replica.status().not_ready {
+        None => Ok(Reply::json(json::bytes(&Health { status: "ready".into() }))),
+        Some(reason) => Err(Failure::new(ErrorCode::NoLeader, format!("This node is not ready: {reason}."))),
+    }
+}
+
+pub(super) fn metrics(service: &Service, call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    let text = metrics::encode(&service.metrics, service.replica.status(), service.version);
+    Ok(Reply::new(metrics::CONTENT_TYPE, text))
+}
+
+pub(super) fn openapi(service: &Service, call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    Ok(Reply::json(service.description.clone()))
+}
+
+/// Index and digest belong together if the index is the same before and after.
+pub(super) async fn digest(service: &Service, call: &Call<'_>) -> Handled {
+    no_query(call)?;
+    let replica = &service.replica;
+    for _ in 0..DIGEST_TRIES {
+        let before = replica.status().applied_index;
+        let digest = replica.read(Consistency::Stale, |table: &LockTable, _| table.digest()).await?;
+        if replica.status().applied_index == before {
+            let digest = Digest { applied_index: before, digest: format!("{digest:016x}") };
+            return Ok(Reply::json(json::bytes(&digest)));
+        }
+    }
+    Err(Failure::new(ErrorCode::NoLeader, "The state changes too quickly for a digest; try again."))
+}
+
+fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {
+    Ok(Query::parse(call.head.uri.query(), known)?)
+}
+
+fn no_query(call: &Call<'_>) -> Result<(), Failure> {
+    query(call, &[]).map(|_| ())
+}
+
+fn new_token() -> Result<Token, Failure> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(Token::from_random(bytes)),
+        Err(error) => {
+            tracing::error!(%error, "the operating system gives no random numbers");
+            Err(Failure::bug())
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
+
+use holdfast_api::{Cluster, LockState, Member, Token};
+use holdfast_core::{Fence, Grant, HolderView, LockName, LockPage, LockView, Metadata, WaiterView};
+use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// Size that most answers stay under, in bytes.
+const USUAL_LEN: usize = 256;
+
+#[derive(Serialize)]
+struct GrantBody<'a> {
+    name: &'a str,
+    owner: &'a str,
+    token: &'a str,
+    fence: u64,
+    ttl_ms: u64,
+    expires_in_ms: u64,
+    metadata: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct ReleasedBody<'a> {
+    name: &'a str,
+    fence: Option<u64>,
+    released: bool,
+}
+
+#[derive(Serialize)]
+struct HolderBody<'a> {
+    owner: &'a str,
+    fence: u64,
+    ttl_ms: u64,
+    expires_in_ms: u64,
+    held_ms: u64,
+    metadata: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct WaiterBody<'a> {
+    owner: &'a str,
+    waiting_ms: u64,
+}
+
+#[derive(Serialize)]
+struct LockBody<'a> {
+    name: &'a str,
+    state: LockState,
+    holders: Vec<HolderBody<'a>>,
+    queue: Vec<WaiterBody<'a>>,
+    queue_length: u64,
+    seq: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
+}
+
+#[derive(Serialize)]
+struct LockListBody<'a> {
+    locks: Vec<LockBody<'a>>,
+    next: Option<&'a str>,
+    seq: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
+}
+
+/// A grant, for its holder.
+pub(crate) fn grant(lock: &LockName, token: &Token, grant: &Grant) -> Vec<u8> {
+    bytes(&GrantBody {
+        name: lock.as_str(),
+        owner: grant.owner.as_str(),
+        token: token.expose(),
+        fence: grant.fence.0,
+        ttl_ms: grant.ttl.ms(),
+        expires_in_ms: grant.expires_in_ms,
+        metadata: raw(&grant.metadata),
+    })
+}
+
+/// The answer to a release.
+pub(crate) fn released(lock: &LockName, fence: Option<Fence>) -> Vec<u8> {
+    bytes(&ReleasedBody { name: lock.as_str(), fence: fence.map(|fence| fence.0), released: true })
+}
+
+/// A lock, for everybody.
+pub(crate) fn lock(view: &LockView, consistency: Consistency) -> Vec<u8> {
+    bytes(&lock_body(view, consistency))
+}
+
+/// A page of locks, for everybody.
+pub(crate) fn list(page: &LockPage, consistency: Consistency) -> Vec<u8> {
+    bytes(&LockListBody {
+        locks: page.locks.iter().map(|view| lock_body(view, consistency)).collect(),
+        next: page.next.as_ref().map(LockName::as_str),
+        seq: page.seq,
+        stale: consistency == Consistency::Stale,
+    })
+}
+
+/// The cluster, for operators.
+pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
+    let members = status
+        .members
+        .into_iter()
+        .map(|member| Member {
+            id: member.id,
+            role: member.role.map_or("unknown", role).into(),
+            voter: member.voter,
+            peer_addr: member.peer_addr,
+            client_url: member.client_url,
+            version: member.version,
+            applied_index: member.applied_index,
+        })
+        .collect();
+    bytes(&Cluster {
+        cluster_id: status.cluster_id,
+        node_id: status.node_id,
+        leader_id: status.leader_id,
+        term: status.term,
+        members,
+    })
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Learner => "learner",
+        Role::Candidate => "candidate",
+    }
+}
+
+fn lock_body(view: &LockView, consistency: Consistency) -> LockBody<'_> {
+    LockBody {
+        name: view.name.as_str(),
+        state: if view.holders.is_empty() { LockState::Free } else { LockState::Held },
+        holders: view.holders.iter().map(holder_body).collect(),
+        queue: view.queue.iter().map(waiter_body).collect(),
+        queue_length: view.queue_length,
+        seq: view.seq,
+        stale: consistency == Consistency::Stale,
+    }
+}
+
+fn holder_body(holder: &HolderView) -> HolderBody<'_> {
+    HolderBody {
+        owner: holder.owner.as_str(),
+        fence: holder.fence.0,
+        ttl_ms: holder.ttl.ms(),
+        expires_in_ms: holder.expires_in_ms,
+        held_ms: holder.held_ms,
+        metadata: raw(&holder.metadata),
+    }
+}
+
+fn waiter_body(waiter: &WaiterView) -> WaiterBody<'_> {
+    WaiterBody { owner: waiter.owner.as_str(), waiting_ms: waiter.waiting_ms }
+}
+
+fn raw(metadata: &Metadata) -> &RawValue {
+    serde_json::from_str(metadata.as_json()).expect("metadata was written by serde_json when it came in")
+}
+
+/// Any of these as JSON.
+pub(crate) fn bytes(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(USUAL_LEN);
+    serde_json::to_writer(&mut bytes, value)
+        .expect("answers have text keys only, and memory takes all bytes");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{Owner, Ttl};
+
+    use super::*;
+
+    fn metadata() -> Metadata {
+        Metadata::new("{\"pid\":7}").unwrap()
+    }
+
+    #[test]
+    fn a_grant_reads_back_as_the_wire_type() {
+        let lock = LockName::new("a\"b/ß").unwrap();
+        let token = Token::from_random([9; 16]);
+        let inner = Grant {
+            fence: Fence(5),
+            owner: Owner::new("me").unwrap(),
+            ttl: Ttl::default(),
+            expires_in_ms: 29_999,
+            metadata: metadata(),
+        };
+        let read: holdfast_api::Grant = serde_json::from_slice(&grant(&lock, &token, &inner)).unwrap();
+        assert_eq!((read.name.as_str(), read.owner.as_str(), read.fence), ("a\"b/ß", "me", 5));
+        assert_eq!((read.token, read.ttl_ms, read.expires_in_ms), (token, 30_000, 29_999));
+        assert_eq!(read.metadata["pid"], 7);
+    }
+
+    #[test]
+    fn a_page_of_locks_reads_back_as_the_wire_type() {
+        let holder = HolderView {
+            owner: Owner::default(),
+            fence: Fence(3),
+            ttl: Ttl::default(),
+            expires_in_ms: 10,
+            held_ms: 20,
+            metadata: metadata(),
+        };
+        let view = LockView {
+            name: LockName::new("x").unwrap(),
+            holders: vec![holder],
+            queue: vec![WaiterView { owner: Owner::default(), waiting_ms: 4 }],
+            queue_length: 1,
+            seq: 8,
+        };
+        let page = LockPage { next: Some(view.name.clone()), locks: vec![view], seq: 8 };
+        let read: holdfast_api::LockList = serde_json::from_slice(&list(&page, Consistency::Stale)).unwrap();
+        assert!(read.stale && read.locks[0].stale);
+        assert_eq!(read.next.as_deref(), Some("x"));
+        assert_eq!(read.locks[0].state, LockState::Held);
+        assert_eq!((read.locks[0].holders[0].held_ms, read.locks[0].queue[0].waiting_ms), (20, 4));
+    }
+
+    #[test]
+    fn a_fresh_answer_does_not_speak_of_staleness() {
+        let page = LockPage { locks: vec![], next: None, seq: 0 };
+        let text = String::from_utf8(list(&page, Consistency::Linearizable)).unwrap();
+        assert_eq!(text, "{\"locks\":[],\"next\":null,\"seq\":0}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Which paths there are, and which methods they take: one table for the service, its metrics and its description.
+
+use hyper::Method;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Acquire,
+    Renew,
+    Release,
+    Get,
+    List,
+    Cluster,
+    Livez,
+    Readyz,
+    Metrics,
+    OpenApi,
+    Digest,
+}
+
+impl Route {
+    /// All of them.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Acquire,
+        Self::Renew,
+        Self::Release,
+        Self::Get,
+        Self::List,
+        Self::Cluster,
+        Self::Livez,
+        Self::Readyz,
+        Self::Metrics,
+        Self::OpenApi,
+        Self::Digest,
+    ];
+
+    /// The path, with `{name}` for the lock's.
+    pub(crate) fn template(self) -> &'static str {
+        match self {
+            Self::Acquire => "/v1/locks/{name}/acquire",
+            Self::Renew => "/v1/locks/{name}/renew",
+            Self::Release => "/v1/locks/{name}/release",
+            Self::Get => "/v1/locks/{name}",
+            Self::List => "/v1/locks",
+            Self::Cluster => "/v1/cluster",
+            Self::Livez => "/livez",
+            Self::Readyz => "/readyz",
+            Self::Metrics => "/metrics",
+            Self::OpenApi => "/openapi.json",
+            Self::Digest => "/debug/digest",
+        }
+    }
+
+    /// The one method that does what the path is for.
+    pub(crate) fn method(self) -> Method {
+        match self {
+            Self::Acquire | Self::Renew | Self::Release => Method::POST,
+            Self::Get
+            | Self::List
+            | Self::Cluster
+            | Self::Livez
+            | Self::Readyz
+            | Self::Metrics
+            | Self::OpenApi
+            | Self::Digest => Method::GET,
+        }
+    }
+
+    /// Value of the `Allow` header.
+    pub(crate) fn allow(self) -> &'static str {
+        if self.method() == Method::POST { "POST, OPTIONS" } else { "GET, HEAD, OPTIONS" }
+    }
+}
+
+/// Where a path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination<'a> {
+    /// To a route; with the lock's name as it stands in the path, or with nothing.
+    Found(Route, &'a str),
+    /// Nowhere, but it begins like the path of a lock: the name has a bare slash, perhaps.
+    BelowLocks,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Finds the route of a raw path. Nothing in the path is normalised, and an encoded slash divides nothing.
+pub(crate) fn find(path: &str) -> Destination<'_> {
+    if let Some(below) = path.strip_prefix("/v1/locks/") {
+        return find_below_locks(below);
+    }
+    let route = match path {
+        "/v1/locks" => Route::List,
+        "/v1/cluster" => Route::Cluster,
+        "/livez" => Route::Livez,
+        "/readyz" => Route::Readyz,
+        "/metrics" => Route::Metrics,
+        "/openapi.json" => Route::OpenApi,
+        "/debug/digest" => Route::Digest,
+        _ => return Destination::Nowhere,
+    };
+    Destination::Found(route, "")
+}
+
+fn find_below_locks(below: &str) -> Destination<'_> {
+    let Some((name, action)) = below.split_once('/') else {
+        return Destination::Found(Route::Get, below);
+    };
+    match action {
+        "acquire" => Destination::Found(Route::Acquire, name),
+        "renew" => Destination::Found(Route::Renew, name),
+        "release" => Destination::Found(Route::Release, name),
+        _ => Destination::BelowLocks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_found_by_its_template() {
+        for route in Route::ALL {
+            let path = route.template().replace("{name}", "x");
+            assert!(matches!(find(&path), Destination::Found(found, "x" | "") if found == route), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_encoded_slash_stays_within_the_name() {
+        assert_eq!(find("/v1/locks/a%2Fb/acquire"), Destination::Found(Route::Acquire, "a%2Fb"));
+        assert_eq!(find("/v1/locks/%2Facquire"), Destination::Found(Route::Get, "%2Facquire"));
+    }
+
+    #[test]
+    fn dots_are_names_like_any_other() {
+        assert_eq!(find("/v1/locks/."), Destination::Found(Route::Get, "."));
+        assert_eq!(find("/v1/locks/../release"), Destination::Found(Route::Release, ".."));
+    }
+
+    #[test]
+    fn a_bare_slash_in_a_name_leads_to_no_other_endpoint() {
+        for path in ["/v1/locks/a/b", "/v1/locks/a//acquire", "/v1/locks/a/", "/v1/locks//a/acquire"] {
+            assert_eq!(find(path), Destination::BelowLocks, "{path}");
+        }
+        for path in ["//v1/locks", "/v1//locks", "/v1/cluster/", "/v1/locks/../cluster/x", ""] {
+            assert!(!matches!(find(path), Destination::Found(..)), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_empty_name_is_found_to_be_refused_by_its_rule() {
+        assert_eq!(find("/v1/locks/"), Destination::Found(Route::Get, ""));
+        assert_eq!(find("/v1/locks//acquire"), Destination::Found(Route::Acquire, ""));
+    }
+}

@@ -1,0 +1,185 @@
+//! One request from its head to its answer: id, route, limits, handler, log line and numbers.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use holdfast_api::{ErrorCode, InvalidArgument};
+use holdfast_core::LockName;
+use holdfast_replica::node::NodeReplica;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::answer::{Answer, AnswerBody, Reply, without_body};
+use super::failure::Failure;
+use super::handlers;
+use super::percent::decode_segment;
+use super::request_body::check_announced_len;
+use super::request_id::{RequestIds, X_REQUEST_ID};
+use super::route::{self, Destination, Route};
+use crate::metrics::HttpMetrics;
+
+/// A request that takes longer than this beyond its own wait is logged as slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What every connection of a node shares.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(super) replica: NodeReplica,
+    pub(super) metrics: Arc<HttpMetrics>,
+    pub(super) version: &'static str,
+    pub(super) description: Bytes,
+    ids: RequestIds,
+    closing: AtomicBool,
+}
+
+/// A request while it is worked on.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) head: &'a Parts,
+    /// How long the client itself has asked to wait.
+    pub(super) wait: Duration,
+}
+
+impl Service {
+    pub(crate) fn new(replica: NodeReplica, version: &'static str, id_prefix: u32) -> Self {
+        Self {
+            replica,
+            metrics: Arc::default(),
+            version,
+            description: Bytes::new(),
+            ids: RequestIds::new(id_prefix),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    /// A client has connected; it counts until the value is dropped.
+    pub(crate) fn connected(&self) -> impl Drop + use<'_> {
+        self.metrics.connected()
+    }
+
+    /// From now on this node is not ready.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Answers a request, whatever it is. Dropped before the end, it means that the client has hung up.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let (head, body) = request.into_parts();
+        let begun = Instant::now();
+        let id = self.ids.of(&head.headers);
+        let destination = route::find(head.uri.path());
+        let route = match destination {
+            Destination::Found(route, _) => Some(route),
+            Destination::BelowLocks | Destination::Nowhere => None,
+        };
+        let observed = self.metrics.begin(route);
+        let mut call = Call { head: &head, wait: Duration::ZERO };
+        let work = AssertUnwindSafe(self.dispatch(&mut call, destination, body));
+        let result = work.catch_unwind().await.unwrap_or_else(|_| Err(Failure::bug()));
+        let code = result.as_ref().err().map(Failure::code);
+        let took = begun.elapsed();
+        observed.answered(code, took);
+        log(&call, route, code, took, &id);
+        let mut answer = result.unwrap_or_else(|failure| failure.into_answer(&id));
+        answer.headers_mut().insert(X_REQUEST_ID, id);
+        if head.method == Method::HEAD { without_body(answer) } else { answer }
+    }
+
+    async fn dispatch(
+        &self,
+        call: &mut Call<'_>,
+        destination: Destination<'_>,
+        body: Incoming,
+    ) -> Result<Answer, Failure> {
+        let (route, name) = match destination {
+            Destination::Found(route, name) => (route, name),
+            Destination::BelowLocks => return Err(bare_slash()),
+            Destination::Nowhere => return Err(nowhere()),
+        };
+        match (&call.head.method, route.method()) {
+            (&Method::OPTIONS, _) => return Ok(options(route)),
+            (asked, takes) if *asked == takes => {}
+            (&Method::HEAD, Method::GET) => {}
+            _ => return Err(Failure::method_not_allowed(route.allow())),
+        }
+        check_announced_len(&call.head.headers)?;
+        let reply = self.handle(call, route, name, body).await?;
+        Ok(reply.into_answer())
+    }
+
+    async fn handle(
+        &self,
+        call: &mut Call<'_>,
+        route: Route,
+        name: &str,
+        body: Incoming,
+    ) -> Result<Reply, Failure> {
+        match route {
+            Route::Acquire => handlers::acquire(self, call, lock_name(name)?, body).await,
+            Route::Renew => handlers::renew(self, call, lock_name(name)?, body).await,
+            Route::Release => handlers::release(self, call, lock_name(name)?, body).await,
+            Route::Get => handlers::get(self, call, lock_name(name)?).await,
+            Route::List => handlers::list(self, call).await,
+            Route::Cluster => handlers::cluster(self, call).await,
+            Route::Livez => handlers::livez(call),
+            Route::Readyz => handlers::readyz(self, call),
+            Route::Metrics => handlers::metrics(self, call),
+            Route::OpenApi => handlers::openapi(self, call),
+            Route::Digest => handlers::digest(self, call).await,
+        }
+    }
+}
+
+fn lock_name(raw: &str) -> Result<LockName, InvalidArgument> {
+    let text = decode_segment(raw).map_err(|error| InvalidArgument::new("name", error))?;
+    LockName::new(&text).map_err(|error| {
+        let rule = "a lock's name has 1 to 512 bytes of UTF-8 without control characters";
+        InvalidArgument::new("name", format_args!("{error}; {rule}"))
+    })
+}
+
+fn options(route: Route) -> Answer {
+    let mut answer = Response::new(AnswerBody::default());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(route.allow()));
+    answer
+}
+
+fn nowhere() -> Failure {
+    Failure::new(ErrorCode::NotFound, "There is nothing at this path; GET /openapi.json tells what there is.")
+}
+
+fn bare_slash() -> Failure {
+    Failure::new(
+        ErrorCode::NotFound,
+        "There is nothing at this path. If the name of the lock contains a slash, percent-encode it as %2F.",
+    )
+}
+
+/// The path, which has the lock's name in it, is for the debug level only. No body and no query is ever logged.
+fn log(call: &Call<'_>, route: Option<Route>, code: Option<ErrorCode>, took: Duration, id: &HeaderValue) {
+    let method = call.head.method.as_str();
+    let route = route.map_or("none", Route::template);
+    let status = code.map_or(200, ErrorCode::status);
+    let code = code.map_or("ok", ErrorCode::as_str);
+    let took_ms = took.as_secs_f64() * 1000.0;
+    let request_id = id.to_str().unwrap_or_default();
+    if code == ErrorCode::Internal.as_str() {
+        tracing::error!(method, route, status, code, took_ms, request_id, "request failed");
+    } else if took > call.wait + SLOW {
+        tracing::warn!(method, route, status, code, took_ms, request_id, "slow request");
+    } else {
+        let path = call.head.uri.path();
+        tracing::debug!(method, route, status, code, took_ms, request_id, path, "request");
+    }
+}
