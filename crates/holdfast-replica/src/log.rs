@@ -22,6 +22,7 @@ mod open;
 mod outbox;
 mod read;
 mod record;
+mod removal;
 mod replay;
 mod scan;
 mod segment;
@@ -37,8 +38,9 @@ use self::body::Record;
 use self::core::{Core, Staged};
 pub use self::error::{LogError, OpenReport, TrimmedTail};
 use self::outbox::{Job, Outbox};
+use self::removal::Removal;
 use crate::identity::StorageId;
-use crate::world::{Disk, DiskDone, DiskLane, DiskOp};
+use crate::world::{Disk, DiskDone};
 
 /// An entry of the log. The bytes are the user's; `id` is what [`LogPoint`]s give back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ struct Shared {
     core: Mutex<Core>,
     outbox: Outbox,
     durable: Arc<Durable>,
+    removal: Arc<Removal>,
 }
 
 /// How far the log is known to be durable. Only grows.
@@ -123,9 +126,16 @@ impl Log {
         let (core, report) = open::open(&disk, storage_id, limits).await?;
         let durable = Durable { last_seq: core.last_seq().into(), end_of_log: core.end_of_log().into() };
         let core = Mutex::new(core);
-        let log =
-            Self(Arc::new(Shared { disk, core, outbox: Outbox::default(), durable: Arc::new(durable) }));
-        log.remove_purged_segments();
+        let shared = Shared {
+            disk,
+            core,
+            outbox: Outbox::default(),
+            durable: Arc::new(durable),
+            removal: Arc::default(),
+        };
+        let log = Self(Arc::new(shared));
+        let superfluous = log.core().take_purged_segments();
+        log.0.removal.remove(&*log.0.disk, superfluous);
         Ok((log, report))
     }
 
@@ -168,7 +178,7 @@ impl Log {
                 Ok(()) => {
                     let staged = core.stage(vec![Record::Purge(point)], self.durable_seq());
                     let files = core.take_purged_segments();
-                    self.send(staged, removing(self.0.disk.clone(), files, done));
+                    self.send(staged, self.removing(files, done));
                     None
                 }
                 Err(error) => Some((done, error)),
@@ -327,35 +337,16 @@ impl Log {
         plan.first_on_disk().is_some_and(|index| index < self.first_index())
     }
 
-    fn remove_purged_segments(&self) {
-        let files = self.core().take_purged_segments();
-        remove(&*self.0.disk, &files);
+    /// Removes segments once the purge that made them superfluous is durable, and then passes the result on.
+    fn removing(&self, files: Vec<String>, done: DiskDone) -> DiskDone {
+        let (disk, removal) = (self.0.disk.clone(), self.0.removal.clone());
+        Box::new(move |result| {
+            if result.is_ok() {
+                removal.remove(&*disk, files);
+            }
+            done(result);
+        })
     }
-}
-
-/// Removes segments once the purge that made them superfluous is durable, and then passes the result on.
-fn removing(disk: Arc<dyn Disk>, files: Vec<String>, done: DiskDone) -> DiskDone {
-    Box::new(move |result| {
-        if result.is_ok() {
-            remove(&*disk, &files);
-        }
-        done(result);
-    })
-}
-
-/// Removes segments, oldest first and one at a time: a crash in between leaves no gap.
-fn remove(disk: &dyn Disk, files: &[String]) {
-    if files.is_empty() {
-        return;
-    }
-    let ops =
-        files.iter().flat_map(|file| [DiskOp::Remove { file: file.clone() }, DiskOp::SyncDir]).collect();
-    let done = |result: io::Result<()>| {
-        if let Err(error) = result {
-            tracing::warn!(%error, "purged segments of the log were not removed; the next start does it");
-        }
-    };
-    disk.submit(DiskLane::Bulk, ops, Box::new(done));
 }
 
 fn invalid(text: String) -> io::Error {

@@ -114,6 +114,22 @@ fn a_purge_removes_whole_segments_and_never_what_is_still_needed() {
 }
 
 #[test]
+fn a_segment_that_could_not_be_removed_goes_before_any_newer_one() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (log, _) = open(&disk);
+    append_one_by_one(&log, 0..100);
+    let oldest = disk.list().unwrap().remove(0);
+    disk.stop_after(2); // The purge itself: append and sync.
+    write(|done| log.purge(30, id(30, 1), done)).unwrap();
+    disk.stop_after(u64::MAX);
+    assert!(disk.list().unwrap().contains(&oldest));
+    write(|done| log.purge(70, id(70, 1), done)).unwrap();
+    assert!(!disk.list().unwrap().contains(&oldest));
+    disk.crash(|_| 0);
+    assert_eq!(open(&disk).0.first_index(), 71);
+}
+
+#[test]
 fn a_purge_beyond_the_end_moves_the_log_there() {
     let disk = Arc::new(MemoryDisk::new());
     let (log, _) = open(&disk);
