@@ -1,1 +1,39 @@
-//! The client library: guards that renew themselves and know when they are lost.
+//! The client library of Holdfast: guards that renew themselves and know when they are lost.
+//!
+//! [`Client::lock`] is what most programs want: it acquires a lock and returns a [`Guard`]. The methods named
+//! after the calls of the API ([`Client::acquire`], [`Client::renew`], [`Client::release`], [`Client::get`],
+//! [`Client::list`], [`Client::cluster`]) are what it is made of.
+//!
+//! All calls go to any endpoint, stay with one that works, and hide a leader change or a node's death by repeating
+//! the request with the same token. A lease is counted from the moment its request was *sent*, on a clock that also
+//! runs while the machine is suspended; see [`safety_margin`].
+
+mod acquire;
+mod attempt;
+mod backoff;
+mod call;
+mod client;
+mod clock;
+mod endpoint;
+mod error;
+mod grant;
+mod guard;
+mod judge;
+mod keeping;
+mod lease;
+mod path;
+mod request;
+mod standing;
+mod transport;
+
+pub use acquire::{Acquire, Wait, fresh_token};
+pub use call::Answer;
+pub use client::{Client, ClientBuilder, Consistency, Page};
+pub use clock::{Clock, Moment};
+pub use endpoint::EndpointError;
+pub use error::{CallError, Refusal, Unanswered};
+pub use guard::{Guard, ReleaseError};
+pub use holdfast_api as api;
+pub use lease::safety_margin;
+pub use request::{AcquireError, LockRequest};
+pub use standing::{LossReason, Standing};

@@ -1,0 +1,137 @@
+//! What an acquire asks for, and how often it starts over.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use holdfast_api::{AcquireRequest, ErrorCode, Grant, Token};
+use serde_json::{Map, Value};
+
+use crate::attempt::Attempt;
+use crate::backoff::{self, Backoff};
+use crate::call::Answer;
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::error::{CallError, Refusal};
+
+/// How long to wait for a lock that is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Try once.
+    #[default]
+    No,
+    /// Up to this long. It may be longer than the service's limit for one request (10 minutes).
+    AtMost(Duration),
+    /// Until it is granted.
+    Forever,
+}
+
+impl Wait {
+    /// When the wait is over; none if never.
+    pub(crate) fn until(self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::No => Some(now),
+            Self::AtMost(span) => Some(now.after(span)),
+            Self::Forever => None,
+        }
+    }
+}
+
+/// What an acquire asks for. Everything may be left at its default.
+#[derive(Clone, Debug, Default)]
+pub struct Acquire {
+    /// Public label. The service's default is `anonymous`.
+    pub owner: Option<String>,
+    /// The secret of this attempt. Left out: the client makes one, and a new one where it has to start over.
+    pub token: Option<Token>,
+    /// 100 ms to 24 h. The service's default is 30 s.
+    pub ttl: Option<Duration>,
+    /// If the lock is busy.
+    pub wait: Wait,
+    /// What the holder says about itself, at most 1024 bytes of JSON.
+    pub metadata: Map<String, Value>,
+}
+
+impl Acquire {
+    pub(crate) fn request(&self, token: &Token, wait: Duration) -> AcquireRequest {
+        AcquireRequest {
+            owner: self.owner.clone(),
+            token: Some(token.expose().into()),
+            ttl_ms: self.ttl.map(whole_ms),
+            wait_ms: Some(whole_ms(wait)),
+            metadata: (!self.metadata.is_empty()).then(|| self.metadata.clone()),
+        }
+    }
+}
+
+/// Rounded up: no span that was asked for becomes shorter, and none becomes zero.
+pub(crate) fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// A new secret of 128 random bits.
+pub fn fresh_token() -> Token {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has a source of randomness");
+    Token::from_random(bytes)
+}
+
+impl Client {
+    /// Acquires a lock, or repeats the acquire of a given token.
+    ///
+    /// # Errors
+    /// `held` and `wait_timeout` are refusals like any other. An unanswered call may have taken the lock:
+    /// repeat it with the same token, or release that.
+    pub async fn acquire(&self, name: &str, acquire: &Acquire) -> Result<Answer<Grant>, CallError> {
+        self.acquire_noting_token(name, acquire, &Mutex::new(None)).await
+    }
+
+    /// Acquires a lock, and notes the token in use before anything is sent under it.
+    ///
+    /// A token whose hold is over although this client never saw its grant is of no use any more: the grant's
+    /// answer was lost on the way. Where the token is the client's own it then starts over with a new one.
+    pub(crate) async fn acquire_noting_token(
+        &self,
+        name: &str,
+        acquire: &Acquire,
+        in_use: &Mutex<Option<Token>>,
+    ) -> Result<Answer<Grant>, CallError> {
+        let name = checked_name(name)?;
+        let began = self.clock().now();
+        let until = acquire.wait.until(began);
+        let mut backoff = Backoff::up_to(backoff::LONGEST);
+        loop {
+            let token = acquire.token.clone().unwrap_or_else(fresh_token);
+            *in_use.lock().expect("nothing panics while it holds this") = Some(token.clone());
+            let attempt = Attempt { client: self, name: &name, token: &token, acquire, began, until };
+            let error = match attempt.settle().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let is_ours = acquire.token.is_none();
+            if !is_ours || !self.is_worth_another_token(&error, began, until) {
+                return Err(error);
+            }
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    }
+
+    fn is_worth_another_token(&self, error: &CallError, began: Moment, until: Option<Moment>) -> bool {
+        let CallError::Refused(refusal) = error else { return false };
+        let now = self.clock().now();
+        let is_waiting = until.is_none_or(|until| now < until);
+        match refusal.code {
+            Some(ErrorCode::LeaseReleased | ErrorCode::LeaseExpired) => {
+                is_waiting || now < began.after(self.timeout())
+            }
+            // The place in the queue was lost before the wait was over.
+            Some(ErrorCode::WaitTimeout) => is_waiting,
+            _ => false,
+        }
+    }
+}
+
+/// A name within the limits; everything else would be refused by the service, or reach another path.
+pub(crate) fn checked_name(name: &str) -> Result<holdfast_core::LockName, CallError> {
+    holdfast_core::LockName::new(name)
+        .map_err(|error| CallError::Refused(Refusal::invalid_argument(format!("the lock's name {error}"))))
+}

@@ -1,0 +1,125 @@
+//! How calls fail.
+
+use std::fmt;
+
+use bytes::Bytes;
+use holdfast_api::{ErrorCode, HeldBy};
+use serde::Deserialize;
+
+/// The service refused a request, for a reason that will not go away by asking again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The stable code; none if this version of the client does not know it.
+    pub code: Option<ErrorCode>,
+    /// The stable code as the service wrote it.
+    pub code_text: String,
+    /// What happened and what to do, for people.
+    pub detail: String,
+    /// With `held`: who is in the way.
+    pub holder: Option<HeldBy>,
+    /// With `held`: how many wait.
+    pub queue_length: Option<u64>,
+    /// The answer as the service sent it.
+    pub json: Bytes,
+}
+
+impl Refusal {
+    /// Whether it was refused with this code.
+    pub fn is(&self, code: ErrorCode) -> bool {
+        self.code == Some(code)
+    }
+
+    /// Reads an `application/problem+json` body; none if it is something else.
+    pub(crate) fn read(status: u16, json: &Bytes) -> Option<Box<Self>> {
+        let problem: LenientProblem = serde_json::from_slice(json).ok()?;
+        Some(Box::new(Self {
+            status,
+            code: ErrorCode::ALL.into_iter().find(|code| code.as_str() == problem.code),
+            code_text: problem.code,
+            detail: problem.detail,
+            holder: problem.holder.and_then(|holder| serde_json::from_value(holder).ok()),
+            queue_length: problem.queue_length,
+            json: json.clone(),
+        }))
+    }
+
+    /// A refusal by the client itself, before anything was sent.
+    pub(crate) fn invalid_argument(detail: impl Into<String>) -> Box<Self> {
+        let problem = holdfast_api::Problem::new(ErrorCode::InvalidArgument, detail);
+        Box::new(Self {
+            status: problem.status,
+            code: Some(problem.code),
+            code_text: problem.code.as_str().into(),
+            json: serde_json::to_vec(&problem).expect("a problem has string keys only").into(),
+            detail: problem.detail,
+            holder: None,
+            queue_length: None,
+        })
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Refusal({} {}: {})", self.status, self.code_text, self.detail)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.detail, self.code_text)
+    }
+}
+
+/// A problem as a newer service may write it: any code, more fields.
+#[derive(Deserialize)]
+struct LenientProblem {
+    code: String,
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    holder: Option<serde_json::Value>,
+    #[serde(default)]
+    queue_length: Option<u64>,
+}
+
+/// No node gave an answer that settles the request, for as long as the call was allowed to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Whether the service can have done what was asked. Asking again with the same token is safe either way.
+    pub may_have_happened: bool,
+    /// What the last endpoint said, or why it said nothing.
+    pub last: String,
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = match self.may_have_happened {
+            true => "it may or may not have been done",
+            false => "nothing was done",
+        };
+        write!(f, "no endpoint gave a usable answer; {effect} (last: {})", self.last)
+    }
+}
+
+/// Why a call gave no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The service said no.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// The service could not be reached, or had no leader, until the call's time was over.
+    #[error("{0}")]
+    Unanswered(Unanswered),
+    /// What answers there is no Holdfast, or one that this client does not understand.
+    #[error("unexpected answer: {0}")]
+    Protocol(String),
+}
+
+impl CallError {
+    /// Whether the service refused with this code.
+    pub fn is_refused_with(&self, code: ErrorCode) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.is(code))
+    }
+}

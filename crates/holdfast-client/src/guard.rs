@@ -1,0 +1,200 @@
+//! A lock that is held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_api::Token;
+use tokio::sync::watch;
+
+use crate::call::Pace;
+use crate::clock::Moment;
+use crate::error::{CallError, Refusal, Unanswered};
+use crate::judge::Failure;
+use crate::keeping::{self, Task};
+use crate::path::lock_path;
+use crate::standing::{Hold, LossReason, Standing};
+use crate::transport::Outgoing;
+
+/// How long the release of a hold that is lost anyway may take.
+const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why a release was not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseError {
+    /// The hold had ended before. There is nothing left to release; what was done under it may have been unprotected.
+    #[error("the lock was lost: {0}")]
+    Lost(LossReason),
+    /// It may or may not be released. Call `release` again; otherwise the lease runs out by itself.
+    #[error("the release was not confirmed: {0}")]
+    Unanswered(Unanswered),
+    /// The service refused it for another reason.
+    #[error("the release was refused: {0}")]
+    Refused(Box<Refusal>),
+    /// Something that is no Holdfast answered.
+    #[error("the release was not confirmed: unexpected answer: {0}")]
+    Protocol(String),
+}
+
+/// A held lock. It renews itself in the background, from its making until its release, loss or drop.
+///
+/// It must be given back with [`Guard::release`]. Dropping it without that only stops the renewals: the lock stays
+/// taken until the lease has run out.
+#[derive(Debug)]
+#[must_use = "dropping a guard leaves its lock taken until the lease has run out; release it"]
+pub struct Guard {
+    hold: Arc<Hold>,
+    /// None since a release was asked for.
+    renewing: Option<Task>,
+    /// None once there is nothing to watch.
+    watching: Option<Task>,
+}
+
+impl Guard {
+    /// Takes over a hold whose last successful request was sent at `sent`.
+    pub(crate) fn keep(hold: Hold, sent: Moment) -> Self {
+        let hold = Arc::new(hold);
+        Self {
+            renewing: Some(Task::spawn(keeping::renew(hold.clone(), sent))),
+            watching: Some(Task::spawn(keeping::watch_deadline(hold.clone()))),
+            hold,
+        }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.hold.name
+    }
+
+    /// The public label of this holder.
+    pub fn owner(&self) -> &str {
+        &self.hold.owner
+    }
+
+    /// The secret of this hold. Whoever has it can renew and release the lock.
+    pub fn token(&self) -> &Token {
+        &self.hold.token
+    }
+
+    /// The number to send along with every write that the lock protects. Higher than that of every earlier grant.
+    pub fn fence(&self) -> u64 {
+        self.hold.fence
+    }
+
+    /// The TTL that the service granted.
+    pub fn ttl(&self) -> Duration {
+        self.hold.ttl
+    }
+
+    /// Whether the lock is held for certain at this moment.
+    pub fn is_held(&self) -> bool {
+        matches!(self.hold.standing(), Standing::Held { .. })
+    }
+
+    /// How the hold stands.
+    pub fn standing(&self) -> Standing {
+        self.hold.standing()
+    }
+
+    /// Until when the lock is held for certain, as of now: the time the last successful request was sent, plus the
+    /// TTL, minus [`safety_margin`](crate::safety_margin). None if it is not held any more.
+    pub fn deadline(&self) -> Option<Moment> {
+        match self.hold.standing() {
+            Standing::Held { deadline } => Some(deadline),
+            Standing::Lost(_) | Standing::Released => None,
+        }
+    }
+
+    /// Returns when the hold has ended: with the reason if it was lost, with none if it was released.
+    ///
+    /// The future does not borrow the guard. It may be given to another task.
+    pub fn lost(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
+        let mut standing = self.watch();
+        async move {
+            let end = standing.wait_for(|standing| !matches!(standing, Standing::Held { .. })).await;
+            match end.map(|end| *end) {
+                Ok(Standing::Lost(reason)) => Some(reason),
+                Ok(Standing::Held { .. } | Standing::Released) => None,
+                Err(_) => Some(LossReason::Dropped),
+            }
+        }
+    }
+
+    /// All changes of how the hold stands: deadlines that move on, and the end.
+    pub fn watch(&self) -> watch::Receiver<Standing> {
+        self.hold.standing.subscribe()
+    }
+
+    /// Gives the lock back.
+    ///
+    /// Renewals stop before anything else happens. A release that fails or is cancelled keeps the token: call it
+    /// again. Until it is confirmed the lock counts as held up to the local deadline. After a loss it returns at
+    /// once, or after one request that frees the lock in case the service still keeps it for us.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Lost`] if the hold had ended before.
+    pub async fn release(&mut self) -> Result<(), ReleaseError> {
+        if let Some(renewing) = self.renewing.take() {
+            renewing.stop().await;
+        }
+        match self.hold.standing() {
+            Standing::Held { .. } => self.release_held().await?,
+            // One request, whatever comes of it: the loss stands.
+            Standing::Lost(LossReason::Deadline) => give_back_once(&self.hold).await,
+            Standing::Lost(_) | Standing::Released => {}
+        }
+        if let Some(watching) = self.watching.take() {
+            watching.stop().await;
+        }
+        match self.hold.standing() {
+            Standing::Lost(reason) => Err(ReleaseError::Lost(reason)),
+            Standing::Held { .. } | Standing::Released => Ok(()),
+        }
+    }
+
+    async fn release_held(&self) -> Result<(), ReleaseError> {
+        let hold = &self.hold;
+        let pace = Pace::usual(hold.client.after(hold.client.timeout()));
+        match hold.client.release_at_pace(&hold.name, &hold.token, pace).await {
+            Ok(_) => hold.note_release(),
+            Err(error) => match (LossReason::told_by(&error), error) {
+                (Some(LossReason::Released), _) => hold.note_release(),
+                (Some(reason), _) => hold.lose(reason),
+                (None, CallError::Refused(refusal)) => return Err(ReleaseError::Refused(refusal)),
+                (None, CallError::Unanswered(unanswered)) => {
+                    return Err(ReleaseError::Unanswered(unanswered));
+                }
+                (None, CallError::Protocol(what)) => return Err(ReleaseError::Protocol(what)),
+            },
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if matches!(self.hold.standing(), Standing::Held { .. }) {
+            tracing::warn!(
+                lock = self.hold.name,
+                fence = self.hold.fence,
+                "a guard was dropped without a release: its lock stays taken until the lease has run out"
+            );
+            self.hold.lose(LossReason::Dropped);
+        }
+    }
+}
+
+/// Asks the service once to free the lock, so that others need not wait for the end of a lease nobody uses.
+async fn give_back_once(hold: &Hold) {
+    let client = &hold.client;
+    let request = holdfast_api::ReleaseRequest { token: hold.token.expose().into() };
+    let outgoing = Outgoing::post(lock_path(&hold.name, Some("release")), &request);
+    let at = client.endpoints().current();
+    let answer = client.exchange::<holdfast_api::Released>(at, &outgoing, LATE_RELEASE_TIMEOUT).await;
+    if let Err(Failure::Passing { why, .. } | Failure::Strange(why)) = answer {
+        tracing::debug!(
+            lock = hold.name,
+            why,
+            "a late release was not confirmed; the lease runs out by itself"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Acquiring a lock that keeps itself.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use holdfast_api::{ErrorCode, Grant, HeldBy, Token};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use crate::acquire::{Acquire, Wait};
+use crate::call::{Answer, Pace};
+use crate::client::{Client, renew_request};
+use crate::error::{CallError, Refusal, Unanswered};
+use crate::guard::Guard;
+use crate::lease::local_deadline;
+use crate::standing::{Hold, LossReason, Standing};
+
+/// How long the release of an attempt that is given up may take.
+const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// Why a lock was not acquired. In none of these cases may the work that it protects begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// Somebody holds the lock, and the attempt does not wait.
+    #[error("the lock is held{}", holder_text(.holder.as_ref()))]
+    Busy {
+        /// Who is in the way, if the service said so.
+        holder: Option<HeldBy>,
+        /// How many wait.
+        queue_length: u64,
+    },
+    /// The wait ended without a grant.
+    #[error("the wait ended without a grant")]
+    WaitTimeout,
+    /// It was granted, but the grant came too late to be of use.
+    #[error("the lock was granted but lost before it could be used: {0}")]
+    Lost(LossReason),
+    /// The caller's own signal ended the attempt.
+    #[error("the attempt was given up")]
+    Stopped,
+    /// The service refused for another reason.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// The cluster could not be reached, or had no leader, for as long as the call goes on trying.
+    #[error("{0}")]
+    Unreachable(Unanswered),
+    /// Something that is no Holdfast answered.
+    #[error("unexpected answer: {0}")]
+    Protocol(String),
+}
+
+fn holder_text(holder: Option<&HeldBy>) -> String {
+    holder.map(|holder| format!(" by {:?} (fence {})", holder.owner, holder.fence)).unwrap_or_default()
+}
+
+/// What to acquire and how. It can be used any number of times: each acquire is an attempt of its own.
+#[derive(Clone, Debug)]
+pub struct LockRequest {
+    client: Client,
+    name: String,
+    acquire: Acquire,
+}
+
+impl LockRequest {
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        Self { client, name, acquire: Acquire::default() }
+    }
+
+    /// How long the lease lasts without renewal, 100 ms to 24 h. Default 30 s.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.acquire.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for a busy lock. Default: not at all.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.acquire.wait = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
+        self
+    }
+
+    /// Waits for a busy lock until it is granted.
+    #[must_use]
+    pub fn wait_forever(mut self) -> Self {
+        self.acquire.wait = Wait::Forever;
+        self
+    }
+
+    /// A public label, 1 to 256 bytes. Default `anonymous`.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.acquire.owner = Some(owner.into());
+        self
+    }
+
+    /// What the holder says about itself, at most 1024 bytes of JSON.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
+        self.acquire.metadata = metadata;
+        self
+    }
+
+    /// Acquires the lock.
+    ///
+    /// Cancelling it closes the connection, which makes the service take the attempt back; a grant that was on its
+    /// way at that moment runs out with its TTL.
+    ///
+    /// # Errors
+    /// Every error means that the lock is not held.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        self.acquire_until(std::future::pending()).await
+    }
+
+    /// Acquires the lock, unless `stop` comes first: then the place in the queue, or a grant that was on its way,
+    /// is given back within a second, and the result is [`AcquireError::Stopped`].
+    ///
+    /// # Errors
+    /// As [`LockRequest::acquire`].
+    pub async fn acquire_until(&self, stop: impl Future<Output = ()>) -> Result<Guard, AcquireError> {
+        let in_use = Mutex::new(None);
+        let work = async {
+            let answer = self.client.acquire_noting_token(&self.name, &self.acquire, &in_use).await;
+            self.secure(answer.map_err(|error| self.explain(error))?).await
+        };
+        tokio::select! {
+            biased;
+            () = stop => {}
+            result = work => return result,
+        }
+        let token = in_use.into_inner().expect("nothing panics while it holds this");
+        if let Some(token) = token {
+            self.give_back(&token).await;
+        }
+        Err(AcquireError::Stopped)
+    }
+
+    /// Makes a guard of a grant, if the lease is certain to last on from here.
+    ///
+    /// A grant out of the queue may have come long after its request was sent. Then a renewal shows how the lease
+    /// stands. Any other grant that comes after its own deadline is lost.
+    async fn secure(&self, answer: Answer<Grant>) -> Result<Guard, AcquireError> {
+        let ttl = Duration::from_millis(answer.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
+        let mut sent = answer.sent;
+        let clock = self.client.clock();
+        let left = local_deadline(sent, ttl).since(clock.now());
+        if self.acquire.wait != Wait::No && left < ttl / 2 {
+            sent = self.confirm(&answer, ttl).await?.unwrap_or(sent);
+        }
+        let deadline = local_deadline(sent, ttl);
+        if clock.now() >= deadline {
+            self.give_back(&answer.token).await;
+            return Err(AcquireError::Lost(LossReason::Deadline));
+        }
+        let hold = Hold {
+            client: self.client.clone(),
+            name: self.name.clone(),
+            owner: answer.value.owner,
+            token: answer.value.token,
+            fence: answer.value.fence,
+            ttl,
+            standing: watch::Sender::new(Standing::Held { deadline }),
+        };
+        Ok(Guard::keep(hold, sent))
+    }
+
+    /// When a renewal that was confirmed had been sent; none if none was confirmed in time.
+    async fn confirm(
+        &self,
+        grant: &Grant,
+        ttl: Duration,
+    ) -> Result<Option<crate::clock::Moment>, AcquireError> {
+        let until = local_deadline(self.client.clock().now(), ttl);
+        let outgoing = renew_request(&self.name, &grant.token, None).map_err(|error| self.explain(error))?;
+        match self.client.renew_at_pace(&outgoing, &grant.token, Pace::renewal(until, ttl)).await {
+            Ok(renewed) => Ok(Some(renewed.sent)),
+            Err(error) => match LossReason::told_by(&error) {
+                Some(reason) => Err(AcquireError::Lost(reason)),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// Takes the attempt back, as far as that is possible at once. What is left of it ends by itself.
+    async fn give_back(&self, token: &Token) {
+        let pace = Pace::usual(self.client.after(GIVE_UP_TIMEOUT));
+        let release = self.client.release_at_pace(&self.name, token, pace);
+        if let Ok(Err(error)) = tokio::time::timeout(GIVE_UP_TIMEOUT, release).await {
+            tracing::debug!(lock = self.name, %error, "an attempt could not be taken back; it ends by itself");
+        }
+    }
+
+    fn explain(&self, error: CallError) -> AcquireError {
+        match error {
+            CallError::Refused(refusal) => match refusal.code {
+                Some(ErrorCode::Held) if self.acquire.wait == Wait::No => AcquireError::Busy {
+                    holder: refusal.holder,
+                    queue_length: refusal.queue_length.unwrap_or(0),
+                },
+                Some(ErrorCode::Held | ErrorCode::WaitTimeout) => AcquireError::WaitTimeout,
+                Some(ErrorCode::LeaseExpired) => AcquireError::Lost(LossReason::Expired),
+                Some(ErrorCode::LeaseReleased) => AcquireError::Lost(LossReason::Released),
+                Some(ErrorCode::LeaseForced) => AcquireError::Lost(LossReason::Forced),
+                _ => AcquireError::Refused(refusal),
+            },
+            CallError::Unanswered(unanswered) => AcquireError::Unreachable(unanswered),
+            CallError::Protocol(what) => AcquireError::Protocol(what),
+        }
+    }
+}
