@@ -57,12 +57,14 @@ TOML
   as_root rm -rf --one-file-system "$root"
 }
 
-# Builds IMAGE by the whole Dockerfile, both of its stages.
+# Builds IMAGE by the whole Dockerfile, all of its stages.
+# The builder stage gets a tag of its own, IMAGE-built, so that it can be removed; the second build finds it made.
 build_image_in_full() {
-  local image=$1 runtime_base=$2 builder_base=$3
+  local image=$1
+  local bases=(--build-arg "RUNTIME_IMAGE=$2" --build-arg "BUILDER_IMAGE=$3")
   say "image: the whole Dockerfile, program included"
-  quietly docker build --build-arg "RUNTIME_IMAGE=$runtime_base" --build-arg "BUILDER_IMAGE=$builder_base" \
-    --tag "$image" .
+  quietly docker build "${bases[@]}" --target builder --tag "$image-built" .
+  quietly docker build "${bases[@]}" --tag "$image" .
 }
 
 # Builds IMAGE by the Dockerfile's stage for all but the program, and puts PROGRAM on top.
