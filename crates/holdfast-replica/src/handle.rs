@@ -176,3 +176,34 @@ pub struct Attempt {
 
 /// Longest time that any call may take beyond its own wait.
 pub const CALL_TIMEOUT: Duration = Duration::from_millis(4_500);
+
+/// How quickly a cluster notices that its leader has gone, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Between two heartbeats.
+    pub heartbeat_ms: u64,
+    /// Shortest silence after which a follower asks for votes.
+    pub election_min_ms: u64,
+    /// Longest.
+    pub election_max_ms: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { heartbeat_ms: 60, election_min_ms: 300, election_max_ms: 600 }
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The options contradict each other or the folder.
+    #[error("{0}")]
+    Refused(String),
+    /// The folder cannot be used.
+    #[error("{0}")]
+    Folder(String),
+    /// The folder is damaged: names the file and what to do.
+    #[error("{0}")]
+    Damaged(String),
+}

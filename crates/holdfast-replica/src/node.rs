@@ -1,29 +1,21 @@
 //! A replica in the real world: tokio, a folder, TCP.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
 
-use crate::replica::Replica;
-use crate::world::NodeId;
+use holdfast_core::NodeId as CoreNodeId;
+use openraft_rt_tokio::TokioRuntime;
+
+use crate::disk::{FolderDisk, OpenFolderError};
+pub use crate::handle::{OpenError, Timing};
+use crate::open::{OpenFolder, ReplicaParts};
+use crate::peers::{self, Hello, PeerIdentity, Peering, Refusal, RefusalReason, TcpTransport};
+use crate::replica::{Inner, Replica};
+use crate::world::{Disk, NodeId};
 
 /// A replica on tokio.
-pub type NodeReplica = Replica<openraft_rt_tokio::TokioRuntime>;
-
-/// How quickly a cluster notices that its leader has gone, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// Between two heartbeats.
-    pub heartbeat_ms: u64,
-    /// Shortest silence after which a follower asks for votes.
-    pub election_min_ms: u64,
-    /// Longest.
-    pub election_max_ms: u64,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self { heartbeat_ms: 60, election_min_ms: 300, election_max_ms: 600 }
-    }
-}
+pub type NodeReplica = Replica<TokioRuntime>;
 
 /// What a node needs to start.
 #[derive(Debug)]
@@ -46,21 +38,95 @@ pub struct NodeOptions {
     pub version: String,
 }
 
-/// Why a node did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The options contradict each other or the folder.
-    #[error("{0}")]
-    Refused(String),
-    /// The folder cannot be used.
-    #[error("{0}")]
-    Folder(String),
-    /// The folder is damaged: names the file and what to do.
-    #[error("{0}")]
-    Damaged(String),
+/// Starts a node.
+///
+/// # Errors
+/// If its folder or its listener cannot be used, or the options contradict each other.
+pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
+    let initial_cluster = first_members(&options)?;
+    let listener = listen(options.peer_listener)?;
+    let disk: Arc<dyn Disk> = Arc::new(FolderDisk::open(&options.data_dir).map_err(refused_folder)?);
+    let folder = OpenFolder::open::<TokioRuntime>(disk, options.node_id).await?;
+    let identity = Arc::new(PeerIdentity::new(
+        options.node_id,
+        folder.identity.storage_id,
+        folder.log.boot(),
+        &options.version,
+        cluster_of(&folder),
+    ));
+    let registry = Registry::default();
+    let peering = Peering::new(identity.clone(), Arc::new(registry.clone()));
+    let transport = Arc::new(TcpTransport::new(peering.clone()));
+    let replica = NodeReplica::start(ReplicaParts {
+        folder,
+        transport,
+        initial_cluster,
+        timing: options.timing,
+        client_url: options.client_url,
+        version: options.version,
+    })
+    .await?;
+    let _ = registry.0.set(Arc::downgrade(&replica.0)); // The registry was made a few lines above.
+    let tasks = &replica.0.tasks;
+    let (service, closing) = (replica.service(), tasks.closing());
+    tasks.start(async move { peers::serve(peering, listener, service, closing.closed()).await });
+    let (formed, closing) = (replica.clone(), tasks.closing());
+    tasks.start(async move {
+        tokio::select! {
+            () = closing.closed() => {}
+            cluster = formed.formed() => {
+                if let Err(error) = identity.set_cluster(cluster.0) {
+                    formed.0.failure.send_replace(Some(error.to_string()));
+                }
+            }
+        }
+    });
+    Ok(replica)
 }
 
-/// Starts a node.
-pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
-    unimplemented!("{options:?}")
+fn first_members(options: &NodeOptions) -> Result<BTreeMap<NodeId, String>, OpenError> {
+    if options.initial_cluster.is_empty() {
+        return Ok(BTreeMap::from([(options.node_id, options.peer_addr.clone())]));
+    }
+    let members: BTreeMap<_, _> = options.initial_cluster.iter().cloned().collect();
+    if members.contains_key(&options.node_id) {
+        return Ok(members);
+    }
+    Err(OpenError::Refused(format!("the initial cluster does not name this node, {}", options.node_id)))
+}
+
+fn listen(listener: std::net::TcpListener) -> Result<tokio::net::TcpListener, OpenError> {
+    let refused = |error| OpenError::Refused(format!("the peer listener cannot be used: {error}"));
+    listener.set_nonblocking(true).map_err(refused)?;
+    tokio::net::TcpListener::from_std(listener).map_err(refused)
+}
+
+fn refused_folder(error: OpenFolderError) -> OpenError {
+    OpenError::Folder(error.to_string())
+}
+
+fn cluster_of(folder: &OpenFolder) -> Option<u128> {
+    folder.identity.cluster_id.as_deref().and_then(|id| u128::from_str_radix(id, 16).ok())
+}
+
+/// Which folder belongs to which node, as the replicated state has it. Empty until the replica is there.
+#[derive(Clone, Default)]
+struct Registry(Arc<OnceLock<Weak<Inner<TokioRuntime>>>>);
+
+impl peers::PeerDirectory for Registry {
+    fn check(&self, hello: &Hello) -> Result<(), Refusal> {
+        let Some(inner) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
+        let known = inner.machine.look(|state| state.table.storage_of(CoreNodeId(hello.node)));
+        match known {
+            Some(storage) if storage.0 != hello.storage => Err(Refusal::new(
+                RefusalReason::OtherStorage,
+                format!(
+                    "node {} has registered another data folder ({storage}): remove the node from the cluster, then \
+                     let it join with an id that was never used",
+                    hello.node
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
 }

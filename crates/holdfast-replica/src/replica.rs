@@ -1,28 +1,110 @@
 //! One member of a cluster, as its server uses it.
 
-use holdfast_core::{AttemptKey, ClusterTime, Fence, Grant, LockName, LockTable, Ttl};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-use crate::handle::{Acquired, Attempt, CallFailure, ClusterStatus, Consistency, NodeStatus, Unanswered};
-use crate::world::{NodeId, Runtime};
+use holdfast_core::{Answer, AttemptKey, ClusterTime, Fence, Grant, LockName, LockTable, Op, Outcome, Ttl};
+use openraft::rt::WatchReceiver;
+use openraft_rt::Select2;
+use tokio::sync::{mpsc, watch};
+
+use crate::attempts;
+pub use crate::attempts::Delivery;
+use crate::chores;
+use crate::consensus::Raft;
+use crate::consensus::machine::Machine;
+use crate::consensus::snapshots::SnapshotStore;
+use crate::effects::Effects;
+use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Unanswered};
+use crate::leadership::Leadership;
+use crate::log::Log;
+use crate::proposals::Proposals;
+use crate::reads::Reads;
+use crate::service::SharedService;
+use crate::tasks::Tasks;
+use crate::world::{Disk, NodeId, PeerService, Runtime, Transport};
 
 /// One member of a cluster. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Replica<R: Runtime> {
-    _world: std::marker::PhantomData<R>,
+pub struct Replica<R: Runtime>(pub(crate) Arc<Inner<R>>);
+
+impl<R: Runtime> Clone for Replica<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
 }
 
-/// The answer to an attempt on its way to the client.
-///
-/// Dropped without [`Delivery::delivered`], it means that the client has hung up: a grant that nobody was told of is
-/// given up at once.
-#[derive(Debug)]
-#[must_use = "dropping it gives the grant up"]
-pub struct Delivery(Option<Box<dyn std::any::Any + Send + Sync>>);
+impl<R: Runtime> std::fmt::Debug for Replica<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Replica({})", self.0.node_id)
+    }
+}
 
-impl Delivery {
-    /// The answer has been handed to the client's connection.
-    pub fn delivered(mut self) {
-        self.0 = None;
+/// What a node tells others of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) client_url: String,
+    pub(crate) version: String,
+}
+
+/// What the parts of a replica share.
+pub(crate) struct Inner<R: Runtime> {
+    pub(crate) node_id: NodeId,
+    pub(crate) boot: u32,
+    pub(crate) about: About,
+    pub(crate) raft: Raft<R>,
+    pub(crate) machine: Machine<R>,
+    pub(crate) effects: Arc<Effects>,
+    pub(crate) leadership: Arc<Leadership<R>>,
+    pub(crate) proposals: Proposals<R>,
+    pub(crate) reads: Reads<R>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log: Log,
+    pub(crate) snapshots: SnapshotStore<R>,
+    pub(crate) tasks: Tasks<R>,
+    pub(crate) errands: mpsc::UnboundedSender<Op>,
+    pub(crate) next_call: AtomicU32,
+    /// The state machine is at least as far as before the restart.
+    pub(crate) has_recovered: AtomicBool,
+    pub(crate) is_short_of_space: AtomicBool,
+    /// No new calls are taken, and those that wait are sent elsewhere.
+    pub(crate) is_draining: watch::Sender<bool>,
+    /// Why this replica must stop, if it must.
+    pub(crate) failure: watch::Sender<Option<String>>,
+}
+
+impl<R: Runtime> Inner<R> {
+    pub(crate) fn check_open(&self) -> Result<(), Unanswered> {
+        if *self.is_draining.borrow() { Err(Unanswered::Closing) } else { Ok(()) }
+    }
+
+    pub(crate) fn check_space(&self) -> Result<(), Unanswered> {
+        match self.is_short_of_space.load(Ordering::Relaxed) {
+            true => Err(Unanswered::NoSpace(format!("node {} has nearly none left", self.node_id))),
+            false => Ok(()),
+        }
+    }
+
+    /// Resolves once this node takes no more calls.
+    pub(crate) async fn drained(&self) {
+        let _ = self.is_draining.subscribe().wait_for(|draining| *draining).await;
+    }
+
+    /// Proposes a command that nobody waits for.
+    pub(crate) fn run_errand(&self, op: Op) {
+        let _ = self.errands.send(op); // Closed only once the replica is.
+    }
+
+    pub(crate) async fn wait_until_applied(&self, index: u64, patience: Duration) -> bool {
+        let mut progress = self.effects.progress();
+        let reached = async { progress.wait_for(|p| p.position.index >= index).await.is_ok() };
+        R::timeout(patience, reached).await.unwrap_or(false)
+    }
+
+    async fn propose(&self, op: Op) -> Result<Outcome, Unanswered> {
+        self.check_open()?;
+        self.proposals.propose(&op, CALL_TIMEOUT).await
     }
 }
 
@@ -30,9 +112,9 @@ impl<R: Runtime> Replica<R> {
     /// Takes the lock, or waits for it.
     ///
     /// Dropping the future means that the client has hung up: the attempt is given up.
-    /// Answered within the attempt's wait + [`crate::handle::CALL_TIMEOUT`].
+    /// Answered within the attempt's wait + [`CALL_TIMEOUT`].
     pub async fn acquire(&self, attempt: Attempt) -> Result<(Acquired, Delivery), CallFailure> {
-        unimplemented!("{attempt:?}")
+        attempts::acquire(self.0.clone(), attempt).await
     }
 
     /// Sets what is left of the lease to the TTL.
@@ -42,12 +124,18 @@ impl<R: Runtime> Replica<R> {
         key: AttemptKey,
         ttl: Option<Ttl>,
     ) -> Result<Grant, CallFailure> {
-        unimplemented!("{lock:?} {key:?} {ttl:?}")
+        match self.0.propose(Op::Renew { lock, key, ttl }).await?? {
+            Answer::Granted(grant) => Ok(grant),
+            answer => unreachable!("a renewal is not answered with {answer:?}"),
+        }
     }
 
     /// Frees the lock, or takes the attempt out of the queue (then there is no fence).
     pub async fn release(&self, lock: LockName, key: AttemptKey) -> Result<Option<Fence>, CallFailure> {
-        unimplemented!("{lock:?} {key:?}")
+        match self.0.propose(Op::Release { lock, key }).await?? {
+            Answer::Released { fence } => Ok(fence),
+            answer => unreachable!("a release is not answered with {answer:?}"),
+        }
     }
 
     /// Looks at the state; `look` also gets the leader's present cluster time (the table's own for a stale read).
@@ -56,32 +144,83 @@ impl<R: Runtime> Replica<R> {
         consistency: Consistency,
         look: impl FnOnce(&LockTable, ClusterTime) -> T + Send,
     ) -> Result<T, Unanswered> {
-        let _ = look;
-        unimplemented!("{consistency:?}")
+        self.0.check_open()?;
+        let now = match consistency {
+            Consistency::Linearizable => self.0.read_now().await?,
+            Consistency::Stale if !self.0.has_recovered.load(Ordering::Relaxed) => {
+                return Err(Unanswered::NoLeader("this node is still catching up after its start".into()));
+            }
+            Consistency::Stale => ClusterTime(0), // Never ahead of the table's own.
+        };
+        Ok(self.0.machine.look(|state| look(&state.table, now.max(state.table.now()))))
     }
 
-    /// The cluster as this node sees it; asks the members what they say of themselves, for half a second at most.
-    pub async fn cluster(&self) -> ClusterStatus {
-        unimplemented!()
-    }
-
-    /// Numbers about this node. Cheap.
-    pub fn status(&self) -> NodeStatus {
-        unimplemented!()
+    /// Index of the last applied entry and a hash of the whole state at it.
+    pub async fn digest(&self) -> (u64, u64) {
+        self.0.machine.look(|state| (state.position().index, state.table.digest()))
     }
 
     /// This node's id.
     pub fn node_id(&self) -> NodeId {
-        unimplemented!()
+        self.0.node_id
+    }
+
+    /// What this replica answers to its peers.
+    pub fn service(&self) -> Arc<dyn PeerService> {
+        Arc::new(SharedService::new(self.0.clone()))
     }
 
     /// Resolves when the replica has stopped by itself (a broken disk, a bug), with the reason: the process must exit.
     pub async fn failed(&self) -> String {
-        unimplemented!()
+        let mut failure = self.0.failure.subscribe();
+        let told = async {
+            let why = failure.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+            match why {
+                Some(why) => why,
+                None => std::future::pending().await, // Only once everything is gone.
+            }
+        };
+        match R::select2(told, self.core_stopped()).await {
+            Select2::First(why) | Select2::Second(why) => why,
+        }
     }
 
-    /// Hands leadership over if this node leads, answers what is in flight, stops. Idempotent.
+    async fn core_stopped(&self) -> String {
+        let mut metrics = self.0.raft.server_metrics();
+        loop {
+            if let Some(why) = chores::core_failure(&self.0.raft) {
+                return why;
+            }
+            if metrics.changed().await.is_err() {
+                return chores::core_failure(&self.0.raft).unwrap_or_else(|| "the core has stopped".into());
+            }
+        }
+    }
+
+    /// Takes no more calls, sends those that wait elsewhere, and hands leadership over if this node leads. Calls that
+    /// are under way are still answered. Idempotent.
+    pub async fn drain(&self) {
+        self.0.is_draining.send_replace(true);
+        self.0.hand_over().await;
+    }
+
+    /// Drains, then stops everything. Idempotent.
     pub async fn shutdown(&self) {
-        unimplemented!()
+        self.drain().await;
+        self.0.tasks.close().await;
+        let _ = self.0.raft.shutdown().await; // It fails only if the core has panicked, which is as good as stopped.
+    }
+}
+
+impl<R: Runtime> Inner<R> {
+    /// Waits until this node's state shows everything that was answered before now; gives the leader's cluster time.
+    async fn read_now(&self) -> Result<ClusterTime, Unanswered> {
+        let point = R::timeout(CALL_TIMEOUT, self.reads.point(false))
+            .await
+            .unwrap_or_else(|_| Err(Unanswered::NoLeader("no answer came in time".into())))?;
+        if self.wait_until_applied(point.index, CALL_TIMEOUT).await {
+            return Ok(point.now);
+        }
+        Err(Unanswered::NoLeader("this node is too far behind".into()))
     }
 }

@@ -1,0 +1,173 @@
+//! What a replica does by itself: ticks, vouches, takes back unclaimed grants, runs errands, keeps the log short.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holdfast_core::{Fence, NodeId as CoreNodeId, Op};
+use openraft::rt::WatchReceiver;
+use openraft_rt::{Instant as _, Select2};
+use tokio::sync::mpsc;
+
+use crate::consensus::Raft;
+use crate::handle::CALL_TIMEOUT;
+use crate::log::Log;
+use crate::replica::Inner;
+use crate::tasks::Closing;
+use crate::world::Runtime;
+
+/// While anything is running, cluster time moves on at least this often, so that a new leader's clock starts near.
+const TICK_EVERY_MS: u64 = 500;
+/// How often a node speaks for the clients that wait at it: four times within what its word is worth.
+const VOUCH_EVERY: Duration = Duration::from_millis(500);
+const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(200);
+/// A grant from the queue that nobody has asked about for so long is taken back.
+const CLAIM_PATIENCE: Duration = Duration::from_millis(800);
+const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
+/// A snapshot is due once the log behind the last one is larger than it, and than this.
+const SNAPSHOT_LOG_BYTES_MIN: u64 = 16 << 20;
+/// With less free space on the disk, in bytes, nothing new is taken.
+const SPACE_BYTES_MIN: u64 = 16 << 20;
+/// How much log stays behind a snapshot for followers that are a little late.
+const LOG_KEPT_BYTES: u64 = 16 << 20;
+
+/// Sleeps, unless the replica closes. False if it does.
+async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
+    matches!(R::select2(closing.closed(), R::sleep(span)).await, Select2::Second(()))
+}
+
+impl<R: Runtime> Inner<R> {
+    /// Moves cluster time on while this node leads: at the next deadline, and every half second while one is set.
+    pub(crate) async fn tick(&self, closing: Closing) {
+        let mut progress = self.effects.progress();
+        while !closing.is_closed() {
+            let next_due = progress.borrow_and_update().next_due;
+            let wait = match (self.leadership.leading(), next_due) {
+                (Some(leading), Some(due)) => {
+                    let now = leading.now();
+                    if due <= now {
+                        self.proposals.tick();
+                        // The tick shows in the progress; should it get lost, this tries again.
+                        Duration::from_millis(20)
+                    } else {
+                        Duration::from_millis((due.since(now)).min(TICK_EVERY_MS))
+                    }
+                }
+                // Leadership shows in the progress: its first entry is applied.
+                _ => Duration::from_millis(TICK_EVERY_MS),
+            };
+            let slept = R::select3(closing.closed(), progress.changed(), R::sleep(wait)).await;
+            match slept {
+                openraft_rt::Select3::First(()) => return,
+                openraft_rt::Select3::Second(Err(_)) => return,
+                openraft_rt::Select3::Second(Ok(())) => {}
+                openraft_rt::Select3::Third(()) if next_due.is_some() => self.proposals.tick(),
+                openraft_rt::Select3::Third(()) => {}
+            }
+        }
+    }
+
+    /// Speaks for the clients that wait here, all of them at once.
+    pub(crate) async fn vouch(&self, closing: Closing) {
+        let vouch = Op::Vouch { node: CoreNodeId(self.node_id), boot: self.boot };
+        while pause::<R>(&closing, VOUCH_EVERY).await {
+            if self.effects.waiters.len() > 0 {
+                let _ = self.proposals.propose(&vouch, VOUCH_EVERY * 2).await; // The next one follows anyway.
+            }
+        }
+    }
+
+    /// Takes back grants from the queue that no node has asked about.
+    pub(crate) async fn check_claims(&self, closing: Closing) {
+        let mut first_seen: BTreeMap<Fence, R::Instant> = BTreeMap::new();
+        while pause::<R>(&closing, CLAIM_CHECK_EVERY).await {
+            let term = self.effects.progress().borrow().position.term;
+            let open = self.effects.claims.open_in(term);
+            let now = R::Instant::now();
+            first_seen.retain(|fence, _| open.contains(fence));
+            let Some(leading) = self.leadership.leading().filter(|leading| leading.term == term) else {
+                continue;
+            };
+            for fence in open {
+                let since = *first_seen.entry(fence).or_insert(now);
+                if since + CLAIM_PATIENCE > now {
+                    continue;
+                }
+                if let Some(lock) = self.effects.claims.revoke(fence, leading.term) {
+                    tracing::info!(
+                        fence = fence.0,
+                        "nobody claimed a grant from the queue: it is taken back"
+                    );
+                    // Without an answer nobody knows: it stays revoked here, and only a later leader confirms it.
+                    self.run_errand(Op::Unclaim { lock, fence });
+                }
+            }
+        }
+    }
+
+    /// Proposes commands that nobody waits for.
+    pub(crate) async fn run_errands(&self, mut errands: mpsc::UnboundedReceiver<Op>, closing: Closing) {
+        loop {
+            let op = match R::select2(closing.closed(), errands.recv()).await {
+                Select2::Second(Some(op)) => op,
+                _ => return,
+            };
+            let proposals = self.proposals.clone();
+            // Each on its own: they go into one group. It ends with its deadline.
+            drop(R::spawn(async move {
+                let _ = proposals.propose(&op, CALL_TIMEOUT).await;
+            }));
+        }
+    }
+
+    /// Keeps the log short: a snapshot when it outgrows the last one, then a purge behind it.
+    pub(crate) async fn keep_house(&self, closing: Closing) {
+        while pause::<R>(&closing, HOUSEKEEPING_EVERY).await {
+            let (index, bytes) = self.snapshots.newest();
+            if self.log.bytes_since(index) > bytes.max(SNAPSHOT_LOG_BYTES_MIN) {
+                let _ = self.raft.trigger().snapshot().await; // Fails only when openraft has stopped.
+            }
+            if let Some(upto) = purge_point(&self.log, index) {
+                let _ = self.raft.trigger().purge_log(upto).await;
+            }
+            self.watch_space().await;
+        }
+    }
+
+    /// Below the mark nothing new is taken, and a leader lets another node lead.
+    async fn watch_space(&self) {
+        let Ok(free) = self.disk.free_bytes() else { return };
+        let is_short = free < SPACE_BYTES_MIN;
+        let was_short = self.is_short_of_space.swap(is_short, Ordering::Relaxed);
+        if is_short && !was_short {
+            tracing::error!(free, needed = SPACE_BYTES_MIN, "short of disk space: no new acquires are taken");
+        } else if was_short && !is_short {
+            tracing::info!(free, "there is disk space again");
+        }
+        if is_short && self.leadership.leading().is_some() {
+            self.hand_over().await;
+        }
+    }
+}
+
+/// The last entry that may go: covered by the snapshot, and enough is left behind it.
+fn purge_point(log: &Log, snapshot_index: u64) -> Option<u64> {
+    let first = log.first_index();
+    if snapshot_index <= first || log.bytes_since(first) < 2 * LOG_KEPT_BYTES {
+        return None;
+    }
+    let (mut low, mut high) = (first, snapshot_index);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        match log.bytes_since(middle) >= LOG_KEPT_BYTES {
+            true => low = middle,
+            false => high = middle - 1,
+        }
+    }
+    (low > first).then_some(low)
+}
+
+/// Whether openraft still runs; its last words if not.
+pub(crate) fn core_failure<R: Runtime>(raft: &Raft<R>) -> Option<String> {
+    raft.metrics().borrow_watched().running_state.as_ref().err().map(ToString::to_string)
+}

@@ -1,0 +1,115 @@
+//! What follows from an applied entry: waiters wake, grants become claimable, readers go on, numbers count.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use holdfast_core::{Cause, ClusterId, ClusterTime, Event, Happening, LockTable};
+use tokio::sync::watch;
+
+use crate::claims::Claims;
+use crate::waiters::Waiters;
+
+/// A place in the applied log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) term: u64,
+    pub(crate) index: u64,
+}
+
+/// How far this replica is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) position: Position,
+    /// Cluster time of the last applied entry.
+    pub(crate) now: ClusterTime,
+    /// When something is due next.
+    pub(crate) next_due: Option<ClusterTime>,
+    pub(crate) cluster: Option<ClusterId>,
+}
+
+/// Counted since this node started.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) grants: AtomicU64,
+    endings: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Counters {
+    pub(crate) fn endings(&self) -> BTreeMap<&'static str, u64> {
+        self.endings.lock().expect("counting does not panic").clone()
+    }
+
+    fn count(&self, what: &Happening) {
+        match what {
+            Happening::Acquired { .. } => {
+                self.grants.fetch_add(1, Ordering::Relaxed);
+            }
+            Happening::Ended { cause, .. } => {
+                let mut endings = self.endings.lock().expect("counting does not panic");
+                *endings.entry(cause_name(*cause)).or_default() += 1;
+            }
+            Happening::Queued | Happening::Left(_) => {}
+        }
+    }
+}
+
+fn cause_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Released => "released",
+        Cause::Expired => "expired",
+        Cause::Forced => "forced",
+        Cause::Abandoned => "abandoned",
+        Cause::WaitTimeout => "wait_timeout",
+        Cause::Unclaimed => "unclaimed",
+    }
+}
+
+/// Everybody who has to hear of applied entries. Called with the state locked: must not look at it again.
+pub(crate) struct Effects {
+    pub(crate) waiters: Waiters,
+    pub(crate) claims: Claims,
+    pub(crate) counters: Counters,
+    progress: watch::Sender<Progress>,
+}
+
+impl Effects {
+    pub(crate) fn new(waiters: Waiters, claims: Claims) -> Self {
+        Self {
+            waiters,
+            claims,
+            counters: Counters::default(),
+            progress: watch::Sender::new(Progress::default()),
+        }
+    }
+
+    /// How far this replica is, and a way to wait until it is further.
+    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// An entry was applied.
+    pub(crate) fn applied(&self, position: Position, table: &LockTable, events: Vec<Event>) {
+        for event in events {
+            self.counters.count(&event.what);
+            self.claims.note(position.term, &event);
+            self.waiters.tell(position, event);
+        }
+        self.advance(position, table);
+    }
+
+    /// The whole state was replaced.
+    pub(crate) fn installed(&self, position: Position, table: &LockTable) {
+        self.waiters.resync(position, table);
+        self.advance(position, table);
+    }
+
+    fn advance(&self, position: Position, table: &LockTable) {
+        self.progress.send_replace(Progress {
+            position,
+            now: table.now(),
+            next_due: table.next_due(),
+            cluster: table.cluster(),
+        });
+    }
+}

@@ -1,0 +1,59 @@
+//! Handing leadership over.
+
+use std::time::Duration;
+
+use openraft::rt::WatchReceiver;
+
+use crate::replica::Inner;
+use crate::world::{NodeId, Runtime};
+
+/// One try; then the next best successor is asked.
+const TRY_TIMEOUT: Duration = Duration::from_millis(400);
+const TRIES_MAX: usize = 3;
+
+impl<R: Runtime> Inner<R> {
+    /// If this node leads, lets the follower that is furthest take over; gives up after a few tries.
+    pub(crate) async fn hand_over(&self) {
+        for successor in self.successors().into_iter().cycle().take(TRIES_MAX) {
+            if !self.raft.is_leader() || self.hand_over_to(successor).await {
+                return;
+            }
+        }
+    }
+
+    /// True once another node leads.
+    async fn hand_over_to(&self, successor: NodeId) -> bool {
+        tracing::info!(to = successor, "handing leadership over");
+        let mut metrics = self.raft.server_metrics();
+        if self.raft.trigger().transfer_leader(successor).await.is_err() {
+            return true; // The core has stopped: nothing leads here.
+        }
+        let led_elsewhere = async {
+            loop {
+                let leader = metrics.borrow_watched().current_leader;
+                if leader.is_some_and(|leader| leader != self.node_id) {
+                    return;
+                }
+                if metrics.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        R::timeout(TRY_TIMEOUT, led_elsewhere).await.is_ok()
+    }
+
+    /// The other voters, the one with the longest log first.
+    fn successors(&self) -> Vec<NodeId> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let Some(replication) = &metrics.replication else { return Vec::new() };
+        let mut others: Vec<_> = metrics
+            .membership_config
+            .voter_ids()
+            .filter(|id| *id != self.node_id)
+            .map(|id| (replication.get(&id).cloned().flatten().map(|log_id| log_id.index), id))
+            .collect();
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        others.into_iter().map(|(_, id)| id).collect()
+    }
+}

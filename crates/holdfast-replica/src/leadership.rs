@@ -1,0 +1,175 @@
+//! Who leads, whether it has a majority, and the leader's clock.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use holdfast_core::ClusterTime;
+use openraft::rt::WatchReceiver;
+use openraft_rt::Instant as _;
+use tokio::sync::watch;
+
+use crate::consensus::Raft;
+use crate::effects::{Effects, Progress};
+use crate::handle::Timing;
+use crate::tasks::Closing;
+use crate::world::{NodeId, PeerAddress, Runtime};
+
+/// The clock of a leader: cluster time goes on from what its state machine had when it came to lead.
+pub(crate) struct Leading<R: Runtime> {
+    pub(crate) term: u64,
+    time: ClusterTime,
+    at: R::Instant,
+}
+
+impl<R: Runtime> Clone for Leading<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Runtime> Copy for Leading<R> {}
+
+impl<R: Runtime> Leading<R> {
+    /// Cluster time now.
+    pub(crate) fn now(&self) -> ClusterTime {
+        self.time.after(millis(R::Instant::now() - self.at))
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Who leads, as this node knows it.
+pub(crate) enum Leader<R: Runtime> {
+    /// This node, and it may stamp commands.
+    Me(Leading<R>),
+    /// Another node.
+    Other(PeerAddress),
+    /// Nobody that has a majority; says why.
+    Nobody(&'static str),
+}
+
+/// What this node knows of leaders.
+pub(crate) struct Leadership<R: Runtime> {
+    node: NodeId,
+    timing: Timing,
+    raft: Raft<R>,
+    leading: watch::Sender<Option<Leading<R>>>,
+    /// When this node last heard from a leader that had a majority.
+    heard: Mutex<Option<R::Instant>>,
+    changes: AtomicU64,
+}
+
+impl<R: Runtime> Leadership<R> {
+    pub(crate) fn new(node: NodeId, timing: Timing, raft: Raft<R>) -> Self {
+        Self {
+            node,
+            timing,
+            raft,
+            leading: watch::Sender::new(None),
+            heard: Mutex::new(None),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// A message from a leader that has a majority has arrived.
+    pub(crate) fn heard_from_leader(&self) {
+        *self.heard.lock().expect("no code panics while it holds this") = Some(R::Instant::now());
+    }
+
+    /// This node's leadership, if it leads and has applied an entry of its term.
+    pub(crate) fn leading(&self) -> Option<Leading<R>> {
+        *self.leading.borrow()
+    }
+
+    /// Leader changes that this node has seen.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// The leader's id, whether or not it has a majority.
+    pub(crate) fn leader_id(&self) -> Option<NodeId> {
+        self.raft.metrics().borrow_watched().current_leader
+    }
+
+    /// Who leads now, with a majority.
+    pub(crate) fn leader(&self) -> Leader<R> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let Some(leader) = metrics.current_leader else { return Leader::Nobody("no leader is elected") };
+        if leader == self.node {
+            return match self.leading() {
+                Some(_) if !self.has_majority() => Leader::Nobody("this node leads without a majority"),
+                Some(leading) => Leader::Me(leading),
+                None => Leader::Nobody("this node has just been elected"),
+            };
+        }
+        if !self.is_fresh(*self.heard.lock().expect("no code panics while it holds this")) {
+            return Leader::Nobody("the leader is silent or has no majority");
+        }
+        match metrics.membership_config.membership().get_node(&leader) {
+            Some(node) => Leader::Other(PeerAddress { node: leader, addr: node.addr.clone() }),
+            None => Leader::Nobody("the leader's address is not known"),
+        }
+    }
+
+    /// Whether a majority has answered this leader within the last election timeout.
+    pub(crate) fn has_majority(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let is_alone = metrics.membership_config.voter_ids().count() == 1;
+        is_alone || self.is_fresh(metrics.last_quorum_acked.as_ref().map(|at| **at))
+    }
+
+    fn is_fresh(&self, at: Option<R::Instant>) -> bool {
+        let patience = Duration::from_millis(self.timing.election_max_ms + self.timing.heartbeat_ms);
+        at.is_some_and(|at| R::Instant::now() < at + patience)
+    }
+
+    /// Follows elections until the replica closes.
+    pub(crate) async fn follow(&self, effects: &Effects, closing: Closing) {
+        let mut metrics = self.raft.server_metrics();
+        let mut progress = effects.progress();
+        let mut last = None;
+        loop {
+            let (state, leader, term) = {
+                let now = metrics.borrow_watched();
+                let term = openraft::vote::RaftVote::leader_id(&now.vote).term;
+                (now.state, now.current_leader, term)
+            };
+            if leader.is_some() && leader != last {
+                last = leader;
+                self.changes.fetch_add(1, Ordering::Relaxed);
+            }
+            self.update(state.is_leader().then_some(term), &progress.borrow_and_update());
+            let changed = async {
+                tokio::select! {
+                    biased;
+                    changed = metrics.changed() => changed.is_ok(),
+                    changed = progress.changed() => changed.is_ok(),
+                }
+            };
+            match R::select2(closing.closed(), changed).await {
+                openraft_rt::Select2::Second(true) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Begins the clock once an entry of the own term is applied, and stops it with the leadership.
+    fn update(&self, led_term: Option<u64>, progress: &Progress) {
+        self.leading.send_if_modified(|leading| {
+            let wanted = led_term.filter(|term| progress.position.term == *term);
+            if wanted == leading.map(|leading| leading.term) {
+                return false;
+            }
+            if wanted.is_none() && led_term == leading.map(|leading| leading.term) {
+                return false;
+            }
+            *leading = wanted.map(|term| Leading { term, time: progress.now, at: R::Instant::now() });
+            true
+        });
+    }
+}

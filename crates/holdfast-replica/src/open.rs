@@ -1,0 +1,303 @@
+//! Starting a replica from its folder.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use holdfast_core::{ClusterId, NodeId as CoreNodeId, Op, Rejection, StorageId};
+use openraft::impls::BasicNode;
+use openraft_rt::Select2;
+use rand::Rng as _;
+use tokio::sync::{mpsc, watch};
+
+use crate::claims::Claims;
+use crate::consensus::Raft;
+use crate::consensus::config::config;
+use crate::consensus::log_store::LogStore;
+use crate::consensus::machine::Machine;
+use crate::consensus::network::Network;
+use crate::consensus::snapshots::SnapshotStore;
+use crate::effects::Effects;
+use crate::handle::{CALL_TIMEOUT, OpenError, Timing};
+use crate::identity::Identity;
+use crate::leadership::Leadership;
+use crate::log::Log;
+use crate::proposals::Driver;
+use crate::reads::Rounds;
+use crate::replica::{About, Inner, Replica};
+use crate::snapshot_files::SnapshotFiles;
+use crate::tasks::Tasks;
+use crate::waiters::Waiters;
+use crate::world::{Disk, NodeId, Runtime, Transport};
+
+/// A folder that was opened and checked: everything that has to be known before the network is.
+pub struct OpenFolder {
+    /// Where it lies.
+    pub disk: Arc<dyn Disk>,
+    /// Whose it is.
+    pub identity: Identity,
+    /// Its log.
+    pub log: Log,
+    /// Its snapshots.
+    pub snapshots: SnapshotFiles,
+}
+
+impl OpenFolder {
+    /// Opens a node's folder, or makes a new one of an empty one.
+    ///
+    /// # Errors
+    /// [`OpenError::Damaged`] if it is not what was written; [`OpenError::Refused`] if it belongs to another node.
+    pub async fn open<R: Runtime>(disk: Arc<dyn Disk>, node_id: NodeId) -> Result<Self, OpenError> {
+        let identity = match Identity::load(&*disk).map_err(damaged)? {
+            Some(identity) if identity.node_id != node_id => {
+                return Err(OpenError::Refused(format!(
+                    "the data folder belongs to node {}, but this node was started with id {node_id}: use the \
+                     right id, or another folder",
+                    identity.node_id
+                )));
+            }
+            Some(identity) => identity,
+            None => Identity::create(&*disk, node_id, random_u128::<R>()).await.map_err(damaged)?,
+        };
+        let (log, report) = Log::open(disk.clone(), identity.storage_id).await.map_err(damaged)?;
+        if let Some(tail) = report.trimmed {
+            tracing::warn!(
+                file = tail.file,
+                offset = tail.offset,
+                bytes = tail.bytes,
+                what = tail.what,
+                "trimmed an incomplete tail of the log that a crash had left"
+            );
+        }
+        let (snapshots, found) = SnapshotFiles::open(disk.clone()).await.map_err(damaged)?;
+        check_snapshots(&log, &snapshots, &found)?;
+        Ok(Self { disk, identity, log, snapshots })
+    }
+}
+
+fn damaged(error: impl std::fmt::Display) -> OpenError {
+    OpenError::Damaged(error.to_string())
+}
+
+/// The log must go on where the newest sound snapshot ends.
+fn check_snapshots(
+    log: &Log,
+    snapshots: &SnapshotFiles,
+    found: &[crate::snapshot_files::FoundSnapshot],
+) -> Result<(), OpenError> {
+    let covered = snapshots.newest().map_or(0, |file| file.point().index + 1);
+    for snapshot in found {
+        if let Err(what) = &snapshot.snapshot {
+            tracing::error!(file = snapshot.file, what, "a snapshot is damaged");
+        }
+    }
+    if log.first_index() <= covered {
+        return Ok(());
+    }
+    let broken =
+        found.iter().find_map(|s| s.snapshot.as_ref().err().map(|what| (s.file.as_str(), what.as_str())));
+    let (file, what) = broken.unwrap_or(("the snapshot", "it is missing"));
+    Err(OpenError::Damaged(format!(
+        "{file} is damaged ({what}), and the log begins only at entry {}. This node must not start with it. Remove \
+         the node from the cluster, then let it join anew with an empty data folder",
+        log.first_index()
+    )))
+}
+
+pub(crate) fn random_u128<R: Runtime>() -> u128 {
+    let mut rng = R::thread_rng();
+    (u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())
+}
+
+/// What a replica is made of.
+pub struct ReplicaParts {
+    /// Its folder.
+    pub folder: OpenFolder,
+    /// The way to its peers.
+    pub transport: Arc<dyn Transport>,
+    /// The first members, by id with `HOST:PORT` for peers. Ignored with existing data.
+    pub initial_cluster: BTreeMap<NodeId, String>,
+    /// How quickly a lost leader is noticed.
+    pub timing: Timing,
+    /// Base URL that clients reach it by.
+    pub client_url: String,
+    /// Version of the program.
+    pub version: String,
+}
+
+impl<R: Runtime> Replica<R> {
+    /// Starts a replica.
+    ///
+    /// # Errors
+    /// If the folder cannot be used, or the timing makes no sense.
+    pub async fn start(parts: ReplicaParts) -> Result<Self, OpenError> {
+        let OpenFolder { disk, identity, log, snapshots } = parts.folder;
+        let node_id = identity.node_id;
+        let boot = u32::try_from(log.boot()).unwrap_or(u32::MAX);
+        let snapshots = SnapshotStore::<R>::new(snapshots);
+        let (errands, errands_in) = mpsc::unbounded_channel();
+        let core_id = CoreNodeId(node_id);
+        let waiters = Waiters::new(core_id, boot, errands.clone());
+        let effects = Arc::new(Effects::new(waiters, Claims::new(core_id)));
+        let machine = Machine::open(snapshots.clone(), effects.clone()).map_err(damaged)?;
+        let slot = Arc::new(OnceLock::new());
+        let network = Network::new(parts.transport.clone(), slot.clone());
+        let config = config(parts.timing).map_err(OpenError::Refused)?;
+        let raft = Raft::<R>::new(node_id, config, network, LogStore::new(log.clone()), machine.clone())
+            .await
+            .map_err(damaged)?;
+        let leadership = Arc::new(Leadership::new(node_id, parts.timing, raft.clone()));
+        let _ = slot.set(Arc::downgrade(&leadership)); // The slot was made a few lines above.
+        let (proposals, driver) = Driver::new(raft.clone(), parts.transport.clone(), leadership.clone());
+        let (reads, rounds) = Rounds::new(raft.clone(), parts.transport.clone(), leadership.clone());
+        let inner = Arc::new(Inner {
+            node_id,
+            boot,
+            about: About { client_url: parts.client_url, version: parts.version },
+            raft,
+            machine,
+            effects,
+            leadership,
+            proposals,
+            reads,
+            transport: parts.transport,
+            disk,
+            log,
+            snapshots,
+            tasks: Tasks::new(),
+            errands,
+            next_call: AtomicU32::new(1),
+            has_recovered: AtomicBool::new(false),
+            is_short_of_space: AtomicBool::new(false),
+            is_draining: watch::Sender::new(false),
+            failure: watch::Sender::new(None),
+        });
+        start_tasks(&inner, driver, rounds, errands_in, identity);
+        inner.form(parts.initial_cluster).await?;
+        Ok(Self(inner))
+    }
+
+    /// The cluster's identity, as soon as it is known.
+    pub async fn formed(&self) -> ClusterId {
+        let mut progress = self.0.effects.progress();
+        let known = progress.wait_for(|progress| progress.cluster.is_some()).await;
+        let known = known.ok().and_then(|progress| progress.cluster);
+        match known {
+            Some(cluster) => cluster,
+            None => std::future::pending().await, // Only once everything is gone.
+        }
+    }
+
+    /// The folder that a node has registered, as far as this replica knows.
+    pub fn storage_of(&self, node: NodeId) -> Option<StorageId> {
+        self.0.machine.look(|state| state.table.storage_of(CoreNodeId(node)))
+    }
+}
+
+fn start_tasks<R: Runtime>(
+    inner: &Arc<Inner<R>>,
+    driver: Driver<R>,
+    rounds: Rounds<R>,
+    errands: mpsc::UnboundedReceiver<Op>,
+    identity: Identity,
+) {
+    let tasks = &inner.tasks;
+    tasks.start(driver.run(tasks.closing()));
+    tasks.start(rounds.run(tasks.closing()));
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.leadership.follow(&me.effects, closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.tick(closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.vouch(closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.check_claims(closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.run_errands(errands, closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.keep_house(closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move {
+        let _ = R::select2(closing.closed(), me.settle_in(identity)).await;
+    });
+}
+
+impl<R: Runtime> Inner<R> {
+    /// Forms the cluster, unless this node has been in one. All first members may do so, with the same list.
+    async fn form(&self, initial_cluster: BTreeMap<NodeId, String>) -> Result<(), OpenError> {
+        let is_formed = self.raft.is_initialized().await.map_err(damaged)?;
+        if is_formed {
+            return Ok(());
+        }
+        let members: BTreeMap<_, _> =
+            initial_cluster.into_iter().map(|(id, addr)| (id, BasicNode { addr })).collect();
+        match self.raft.initialize(members).await {
+            Ok(()) => Ok(()),
+            // A leader of the same cluster has been quicker.
+            Err(_) if self.raft.is_initialized().await.unwrap_or(false) => Ok(()),
+            Err(error) => Err(OpenError::Refused(format!("the cluster cannot be formed: {error}"))),
+        }
+    }
+
+    /// What a node has to get done once after each start: recover, give the cluster its identity, say whose folder
+    /// this is.
+    async fn settle_in(&self, mut identity: Identity) {
+        let recovered = async {
+            while self.raft.wait_for_recovery(Some(Duration::from_secs(60))).await.is_err() {
+                if crate::chores::core_failure(&self.raft).is_some() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            self.has_recovered.store(true, Ordering::Relaxed);
+        };
+        recovered.await;
+        let cluster = self.find_cluster().await;
+        if let Err(error) = identity.set_cluster_id(&*self.disk, &cluster.to_string()).await {
+            self.failure.send_replace(Some(error.to_string()));
+            return;
+        }
+        self.register(StorageId(identity.storage_id)).await;
+    }
+
+    /// The cluster's identity; the first leader makes it.
+    async fn find_cluster(&self) -> ClusterId {
+        let mut progress = self.effects.progress();
+        loop {
+            if let Some(cluster) = progress.borrow_and_update().cluster {
+                return cluster;
+            }
+            if self.leadership.leading().is_some() {
+                let found = Op::Found { cluster: ClusterId(random_u128::<R>()) };
+                let _ = self.proposals.propose(&found, CALL_TIMEOUT).await; // Tried until somebody's is applied.
+            }
+            let pause = R::sleep(Duration::from_millis(100));
+            if let Select2::First(Err(_)) = R::select2(progress.changed(), pause).await {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Ties this node's id to its folder, and stops the node if the id is tied to another one.
+    async fn register(&self, storage: StorageId) {
+        let register = Op::Register { node: CoreNodeId(self.node_id), storage };
+        loop {
+            let known = self.machine.look(|state| state.table.storage_of(CoreNodeId(self.node_id)));
+            if known == Some(storage) {
+                return;
+            }
+            match self.proposals.propose(&register, CALL_TIMEOUT).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(Rejection::ForeignStorage)) => {
+                    self.failure.send_replace(Some(format!(
+                        "node id {} belongs to another data folder. Remove that node from the cluster, then let \
+                         this one join with an id that was never used",
+                        self.node_id
+                    )));
+                    return;
+                }
+                Ok(Err(_)) | Err(_) => R::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+}

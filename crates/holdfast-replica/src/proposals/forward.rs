@@ -1,0 +1,113 @@
+//! A batch of commands on its way to the leader: one hop, and back with the answers.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holdfast_core::EncodedOp;
+use openraft_rt::{Instant as _, Select2};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::driver::Paths;
+use super::{Pending, Proposals};
+use crate::handle::Unanswered;
+use crate::leadership::Leader;
+use crate::wire::{self, Forwarded, ProposeCall, ProposeReply};
+use crate::world::{CallError, CallKind, PeerAddress, PeerLane, Runtime};
+
+/// How often a node that waits for the leader's answer looks whether it still leads.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+impl<R: Runtime> Paths<R> {
+    pub(super) async fn forward(
+        self,
+        leader: PeerAddress,
+        batch: Vec<Pending<R>>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let deadline = batch.iter().map(|pending| pending.deadline).max();
+        let now = R::Instant::now();
+        let patience = deadline.map_or(Duration::ZERO, |deadline| deadline - now.min(deadline));
+        let call = ProposeCall {
+            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            ops: batch.iter().map(|pending| pending.op.clone()).collect(),
+        };
+        self.stats.forwarded.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let body = wire::encode(&call);
+        let answer = self.transport.call(&leader, PeerLane::Forward, CallKind::Propose, body, patience);
+        let answer = match R::select2(answer, self.leader_has_changed(&leader)).await {
+            Select2::First(answer) => answer,
+            Select2::Second(()) => Err(CallError::NoAnswer("the leader has changed".into())),
+        };
+        drop(permit);
+        match answer {
+            Ok(bytes) => self.settle_forwarded(batch, wire::decode(&bytes)),
+            Err(CallError::NotSent(_)) => self.send_back_slowly(batch, false).await,
+            Err(CallError::NoAnswer(_)) => self.send_back_slowly(batch, true).await,
+        }
+    }
+
+    /// Resolves when this node knows of another leader than the one that was asked.
+    async fn leader_has_changed(&self, asked: &PeerAddress) {
+        loop {
+            R::sleep(LOOK_AGAIN).await;
+            match self.leadership.leader() {
+                Leader::Other(leader) if leader == *asked => {}
+                Leader::Nobody(_) => {} // It may well answer yet.
+                Leader::Other(_) | Leader::Me(_) => return,
+            }
+        }
+    }
+
+    fn settle_forwarded(&self, batch: Vec<Pending<R>>, reply: Option<ProposeReply>) {
+        let Some(ProposeReply(answers)) = reply.filter(|reply| reply.0.len() == batch.len()) else {
+            return self.send_back(batch, true);
+        };
+        let (mut untouched, mut unknown) = (Vec::new(), Vec::new());
+        for (pending, answer) in batch.into_iter().zip(answers) {
+            match answer {
+                Forwarded::Done(outcome) => pending.answer(outcome),
+                Forwarded::NoEffect => untouched.push(pending),
+                Forwarded::Unknown => unknown.push(pending),
+            }
+        }
+        if !unknown.is_empty() {
+            self.send_back(unknown, true);
+        }
+        if !untouched.is_empty() {
+            let paths = self.clone();
+            drop(R::spawn(async move { paths.send_back_slowly(untouched, false).await }));
+        }
+    }
+
+    /// The peer is out of reach or does not lead: the next try waits until that may have changed.
+    async fn send_back_slowly(&self, batch: Vec<Pending<R>>, is_tried: bool) {
+        R::sleep(Duration::from_millis(10)).await;
+        self.send_back(batch, is_tried);
+    }
+}
+
+/// The leader's side: puts forwarded commands among its own and answers when all of them are.
+pub(crate) async fn serve<R: Runtime>(proposals: &Proposals<R>, call: ProposeCall) -> ProposeReply {
+    let patience = Duration::from_millis(call.patience_ms);
+    // All are in the queue before the first answer is awaited, so that they share a group.
+    let told: Vec<_> = call
+        .ops
+        .into_iter()
+        .map(|op: EncodedOp| match op.decode() {
+            Ok(_) => proposals.take_forwarded(op, patience),
+            Err(error) => Err(Unanswered::NoLeader(error.to_string())),
+        })
+        .collect();
+    let mut answers = Vec::with_capacity(told.len());
+    for told in told {
+        answers.push(match told {
+            Ok(told) => match told.await {
+                Ok(Ok(outcome)) => Forwarded::Done(outcome),
+                Ok(Err(Unanswered::UnknownOutcome(_))) | Err(_) => Forwarded::Unknown,
+                Ok(Err(_)) => Forwarded::NoEffect,
+            },
+            Err(_) => Forwarded::NoEffect,
+        });
+    }
+    ProposeReply(answers)
+}

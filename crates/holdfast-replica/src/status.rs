@@ -1,0 +1,171 @@
+//! What a node knows about itself and its cluster.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use openraft::rt::WatchReceiver;
+
+use crate::handle::{ClusterStatus, Member, NodeStatus, Role};
+use crate::leadership::Leader;
+use crate::replica::{Inner, Replica};
+use crate::wire::{self, NodeReport};
+use crate::world::{CallKind, NodeId, PeerAddress, PeerLane, Runtime};
+
+/// A member that does not answer within this time is shown without what only it knows.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl<R: Runtime> Inner<R> {
+    /// What this node says of itself.
+    pub(crate) fn report(&self) -> NodeReport {
+        NodeReport {
+            client_url: self.about.client_url.clone(),
+            version: self.about.version.clone(),
+            applied_index: self.effects.progress().borrow().position.index,
+            leads: self.raft.is_leader(),
+        }
+    }
+
+    async fn report_of(&self, peer: &PeerAddress) -> Option<NodeReport> {
+        if peer.node == self.node_id {
+            return Some(self.report());
+        }
+        let (lane, kind) = (PeerLane::Forward, CallKind::Status);
+        let answer = self.transport.call(peer, lane, kind, Bytes::new(), REPORT_TIMEOUT).await;
+        wire::decode(&answer.ok()?)
+    }
+
+    /// Why this node cannot serve.
+    fn obstacle(&self) -> Option<String> {
+        if *self.is_draining.borrow() {
+            return Some("the node is shutting down".into());
+        }
+        if self.is_short_of_space.load(Ordering::Relaxed) {
+            return Some("the node is short of disk space".into());
+        }
+        if let Leader::Nobody(why) = self.leadership.leader() {
+            return Some(why.into());
+        }
+        let has_recovered = self.has_recovered.load(Ordering::Relaxed);
+        (!has_recovered).then(|| "the node is still catching up after its start".into())
+    }
+}
+
+impl<R: Runtime> Replica<R> {
+    /// The cluster as this node sees it; asks the members what they say of themselves, for half a second at most.
+    pub async fn cluster(&self) -> ClusterStatus {
+        let inner = &self.0;
+        let (leader_id, term, peers) = {
+            let metrics = inner.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            let voters: Vec<NodeId> = metrics.membership_config.voter_ids().collect();
+            let peers: Vec<_> = metrics
+                .membership_config
+                .nodes()
+                .map(|(id, node)| {
+                    let address = PeerAddress { node: *id, addr: node.addr.clone() };
+                    (address, voters.contains(id))
+                })
+                .collect();
+            (metrics.current_leader, metrics.current_term, peers)
+        };
+        let reports = join_all(peers.iter().map(|(peer, _)| inner.report_of(peer))).await;
+        let members = peers.into_iter().zip(reports);
+        let cluster = inner.effects.progress().borrow().cluster;
+        ClusterStatus {
+            cluster_id: cluster.map(|id| id.to_string()),
+            node_id: inner.node_id,
+            leader_id,
+            term,
+            members: members.map(|((peer, voter), report)| member(peer, voter, report, leader_id)).collect(),
+        }
+    }
+
+    /// Numbers about this node. Cheap.
+    pub fn status(&self) -> NodeStatus {
+        let inner = &self.0;
+        let metrics = inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let index = |log_id: &Option<crate::consensus::types::LogId<R>>| {
+            log_id.as_ref().map_or(0, |log_id| log_id.index)
+        };
+        let last_log_index = metrics.last_log_index.unwrap_or(0);
+        let (locks_held, waiters, last_fence) = inner.machine.look(|state| {
+            let (held, waiting) = state.table.counts();
+            (held, waiting, state.table.last_fence())
+        });
+        let (snapshot_index, snapshot_bytes) = inner.snapshots.newest();
+        let stats = &inner.proposals.stats;
+        NodeStatus {
+            not_ready: inner.obstacle(),
+            is_leader: inner.leadership.leading().is_some(),
+            leader_id: metrics.current_leader,
+            term: metrics.current_term,
+            leader_changes: inner.leadership.changes(),
+            last_log_index,
+            committed_index: index(&metrics.local_committed),
+            applied_index: index(&metrics.last_applied),
+            snapshot_index,
+            snapshot_bytes,
+            log_bytes: inner.log.disk_bytes(),
+            free_bytes: inner.disk.free_bytes().unwrap_or(0),
+            locks_held,
+            waiters,
+            local_waiters: inner.effects.waiters.len() as u64,
+            last_fence,
+            commands_proposed: stats.commands.load(Ordering::Relaxed),
+            commands_forwarded: stats.forwarded.load(Ordering::Relaxed),
+            groups_proposed: stats.groups.load(Ordering::Relaxed),
+            proposal_queue: stats.waiting.load(Ordering::Relaxed),
+            endings: inner.effects.counters.endings(),
+            grants: inner.effects.counters.grants.load(Ordering::Relaxed),
+            follower_lag: follower_lag(inner.node_id, last_log_index, metrics.replication.as_ref()),
+            ..NodeStatus::default()
+        }
+    }
+}
+
+fn member(peer: PeerAddress, voter: bool, report: Option<NodeReport>, leader_id: Option<NodeId>) -> Member {
+    let role = match &report {
+        None => None,
+        Some(report) if report.leads && leader_id == Some(peer.node) => Some(Role::Leader),
+        Some(_) if voter => Some(Role::Follower),
+        Some(_) => Some(Role::Learner),
+    };
+    Member {
+        id: peer.node,
+        role,
+        voter,
+        peer_addr: peer.addr,
+        client_url: report.as_ref().map(|report| report.client_url.clone()),
+        version: report.as_ref().map(|report| report.version.clone()),
+        applied_index: report.map(|report| report.applied_index),
+    }
+}
+
+fn follower_lag<L: HasIndex>(
+    node_id: NodeId,
+    last_log_index: u64,
+    replication: Option<&BTreeMap<NodeId, Option<L>>>,
+) -> BTreeMap<NodeId, u64> {
+    let followers = replication.into_iter().flatten().filter(|(id, _)| **id != node_id);
+    followers
+        .map(|(id, matching)| {
+            let index = matching.as_ref().map_or(0, HasIndex::index_of);
+            (*id, last_log_index.saturating_sub(index))
+        })
+        .collect()
+}
+
+/// A log id, whatever its leader's type.
+trait HasIndex {
+    fn index_of(&self) -> u64;
+}
+
+impl<T: openraft::vote::RaftCommittedLeaderId> HasIndex for openraft::LogId<T> {
+    fn index_of(&self) -> u64 {
+        self.index
+    }
+}
