@@ -144,12 +144,15 @@ impl Node {
         tracing::info!(node_id = replica.node_id(), "shutting down");
         service.close();
         let end = async {
-            if tokio::time::timeout(REPLICA_SHUTDOWN_TIMEOUT, replica.shutdown()).await.is_err() {
-                tracing::warn!("the replica did not come to an end in time");
+            if tokio::time::timeout(REPLICA_SHUTDOWN_TIMEOUT, replica.drain()).await.is_err() {
+                tracing::warn!("leadership was not handed over in time");
             }
             stop.send_replace(true);
         };
         tokio::join!(end, front);
+        if tokio::time::timeout(REPLICA_SHUTDOWN_TIMEOUT, replica.shutdown()).await.is_err() {
+            tracing::warn!("the replica did not come to an end in time");
+        }
         tracing::info!(node_id = replica.node_id(), "stopped");
         Ok(())
     }
