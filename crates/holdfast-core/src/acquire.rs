@@ -1,13 +1,14 @@
 //! Acquire and renew.
 
 use crate::command::Acquire;
+use crate::ending::Cause;
 use crate::ids::{AttemptKey, Home};
 use crate::lease::Lease;
-use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Waiter};
+use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::table::LockTable;
-use crate::time::{ClusterTime, Ttl};
+use crate::time::Ttl;
 
 impl LockTable {
     pub(crate) fn acquire(&mut self, attempt: &Acquire) -> Outcome {
@@ -24,22 +25,21 @@ impl LockTable {
             }
             return self.repeat_queued(attempt);
         }
-        if let Some(ending) = self.endings.get(&attempt.key) {
+        if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
         }
         let has_room = lock.is_none_or(|lock| lock.has_room());
         if has_room { self.acquire_free(attempt) } else { self.acquire_busy(attempt) }
     }
 
-    /// The same grant again, its lease set to the TTL again.
+    /// The same grant again, its lease set to the TTL in force again.
     fn repeat_held(&mut self, attempt: &Acquire) -> Outcome {
-        let now = self.now;
         let hold = self
             .lock_mut(&attempt.lock)
             .and_then(|lock| lock.hold_mut(&attempt.key))
             .expect("the caller has seen the hold");
         hold.home = attempt.home;
-        Ok(self.extend(&attempt.lock, &attempt.key, None, now))
+        Ok(self.extend(&attempt.lock, &attempt.key, None))
     }
 
     /// The same place again, its wait set anew; the attempt is present where this call arrived.
@@ -49,13 +49,13 @@ impl LockTable {
             .lock_mut(&attempt.lock)
             .and_then(|lock| lock.waiter_mut(&attempt.key))
             .expect("the caller has seen the waiter");
-        let former = std::mem::replace(&mut waiter.until, until);
+        let former = std::mem::replace(&mut waiter.waiting.until, until);
         waiter.home = attempt.home;
         let ticket = waiter.ticket;
         self.timers.clear(former, ticket);
         self.timers.set(until, ticket, &attempt.lock);
         self.make_present(attempt.home);
-        self.answer_waiter(attempt)
+        self.answer_waiter(attempt, ticket)
     }
 
     fn acquire_free(&mut self, attempt: &Acquire) -> Outcome {
@@ -68,38 +68,37 @@ impl LockTable {
             lease: Lease::begin(self.now, attempt.ttl),
             asked_ttl: attempt.ttl,
             granted_at: self.now,
-            wait_until: self.now,
+            unclaimed: None,
             home: attempt.home,
             metadata: attempt.metadata.clone(),
         };
         let grant = hold.grant(self.now);
         self.admit(&attempt.lock, hold, false);
-        self.settle(&attempt.lock);
         Ok(Answer::Granted(grant))
     }
 
     fn acquire_busy(&mut self, attempt: &Acquire) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
-            return Err(held(lock, self.now));
+            return Err(self.held(lock));
         }
         if lock.queue_len() >= QUEUE_LEN_MAX {
             return Err(Rejection::QueueFull);
         }
+        let ticket = self.next_ticket();
         let waiter = Waiter {
-            ticket: self.next_ticket(),
+            ticket,
             key: attempt.key,
             owner: attempt.owner.clone(),
             ttl: attempt.ttl,
-            since: self.now,
-            until: self.now.after(attempt.wait.ms()),
+            waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
             home: attempt.home,
             metadata: attempt.metadata.clone(),
         };
         self.note_queued(&attempt.lock, &waiter);
         self.put_back(&attempt.lock, waiter);
         self.make_present(attempt.home);
-        self.answer_waiter(attempt)
+        self.answer_waiter(attempt, ticket)
     }
 
     /// A call from a node is as good as its word that it lives.
@@ -110,57 +109,65 @@ impl LockTable {
     }
 
     /// What an attempt that was queued a moment ago is told: revived locks may have granted it meanwhile.
-    fn answer_waiter(&mut self, attempt: &Acquire) -> Outcome {
+    fn answer_waiter(&mut self, attempt: &Acquire, ticket: Ticket) -> Outcome {
         self.settle(&attempt.lock);
-        let lock = self.locks.get(&attempt.lock).expect("somebody holds the lock or waits for it");
-        if let Some(hold) = lock.hold(&attempt.key) {
-            return Ok(Answer::Granted(hold.grant(self.now)));
+        let now = self.now;
+        let record = self.lock_mut(&attempt.lock).expect("somebody holds the lock or waits for it");
+        if let Some(hold) = record.hold_mut(&attempt.key) {
+            hold.unclaimed = None; // This call tells of it.
+            return Ok(Answer::Granted(hold.grant(now)));
         }
+        let ahead = record.place_of(ticket).expect("it waits, as it was not granted");
         if attempt.wait.ms() == 0 {
-            return self.stop_waiting(attempt);
+            return self.stop_waiting(&attempt.lock, ticket);
         }
-        let ahead = lock.waiters().take_while(|waiter| waiter.key != attempt.key).count();
         Ok(Answer::Queued { place: ahead as u64 + 1 })
     }
 
     /// A repeated attempt that does not want to wait any more.
-    fn stop_waiting(&mut self, attempt: &Acquire) -> Outcome {
-        let now = self.now;
-        let record = self.lock_mut(&attempt.lock).expect("the attempt waits for it");
-        let waiter = record.remove_waiter(|w| w.key == attempt.key).expect("the attempt waits");
-        let answer = match record.holders.is_empty() {
-            true => Rejection::NotHolder, // No holder and no grant: only when the fences are at their end.
-            false => held(record, now),
+    fn stop_waiting(&mut self, name: &LockName, ticket: Ticket) -> Outcome {
+        let record = self.lock_mut(name).expect("the attempt waits for it");
+        let waiter = record.remove_waiter(ticket).expect("the attempt waits");
+        self.note_left(name, waiter, Cause::WaitTimeout);
+        let answer = match self.locks.get(name).filter(|lock| !lock.has_room()) {
+            Some(lock) => self.held(lock),
+            // Free, and still not granted: this is a late call from a former start of its node, or fences have run out.
+            None => Rejection::NotHolder,
         };
-        self.note_left(&attempt.lock, waiter, crate::ending::Cause::WaitTimeout);
-        self.settle(&attempt.lock);
+        self.file(name);
         Err(answer)
     }
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
-            return Err(self.endings.get(key).map_or(Rejection::NotHolder, |ending| ending.rejection()));
+            return Err(self
+                .endings
+                .get(key, self.now)
+                .map_or(Rejection::NotHolder, |ending| ending.rejection()));
         }
-        Ok(self.extend(lock, key, ttl, self.now))
+        Ok(self.extend(lock, key, ttl))
     }
 
-    fn extend(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>, now: ClusterTime) -> Answer {
+    fn extend(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Answer {
+        let now = self.now;
         let hold =
             self.lock_mut(lock).and_then(|lock| lock.hold_mut(key)).expect("the caller has seen the hold");
         let former = hold.lease.deadline;
         hold.lease.renew(now, ttl);
+        hold.unclaimed = None; // Whoever made this call is told of the grant.
         let (deadline, ticket, grant) = (hold.lease.deadline, hold.ticket, hold.grant(now));
         self.timers.clear(former, ticket);
         self.timers.set(deadline, ticket, lock);
         Answer::Granted(grant)
     }
+
+    fn held(&self, lock: &Lock) -> Rejection {
+        let holder = lock.holders.first().expect("a busy lock has a holder");
+        let queue_length = self.present_waiters(lock).count() as u64;
+        Rejection::Held { holder: holder.summary(self.now), queue_length }
+    }
 }
 
 fn is_same(attempt: &Acquire, owner: &Owner, ttl: Ttl, metadata: &Metadata) -> bool {
     attempt.owner == *owner && attempt.ttl == ttl && attempt.metadata == *metadata
-}
-
-fn held(lock: &Lock, now: ClusterTime) -> Rejection {
-    let holder = lock.holders.first().expect("a busy lock has a holder");
-    Rejection::Held { holder: holder.summary(now), queue_length: lock.queue_len() as u64 }
 }

@@ -104,7 +104,11 @@ impl EncodedOp {
 
     /// Decodes it again; what comes from another node is checked this way before it goes into the log.
     pub fn decode(&self) -> Result<Op, DecodeError> {
-        postcard::from_bytes(&self.0).map_err(|_| DecodeError::Malformed)
+        match postcard::take_from_bytes(&self.0) {
+            // Bytes behind it would be taken for the next operation of the group.
+            Ok((op, [])) => Ok(op),
+            _ => Err(DecodeError::Malformed),
+        }
     }
 }
 

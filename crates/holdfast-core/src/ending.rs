@@ -11,6 +11,9 @@ use crate::time::ClusterTime;
 
 /// How long an ending is remembered, in milliseconds of cluster time.
 pub const ENDING_KEPT_MS: u64 = 75_000;
+/// About how many endings one entry forgets at most, so that the first entry after a long pause does not pay for all of
+/// them. Twice as many as a group can add: memory does not grow under load.
+const FORGOTTEN_AT_ONCE: usize = 1_024;
 
 /// Why a hold or a wait came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,10 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
+    fn is_remembered(&self, now: ClusterTime) -> bool {
+        self.at.after(ENDING_KEPT_MS) > now
+    }
+
     /// What a renewal or another acquire under the same token is told.
     pub(crate) fn rejection(&self) -> Rejection {
         match self.cause {
@@ -55,7 +62,7 @@ impl Ending {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Endings {
     by_key: OrdMap<AttemptKey, Ending>,
-    /// In order of time. Derived: not part of a snapshot.
+    /// In order of time, nothing else: endings of one moment have none. Derived: not part of a snapshot.
     order: VecDeque<(ClusterTime, AttemptKey)>,
 }
 
@@ -65,18 +72,28 @@ impl Endings {
         self.order.push_back((ending.at, key));
     }
 
-    pub(crate) fn get(&self, key: &AttemptKey) -> Option<&Ending> {
-        self.by_key.get(key)
+    /// How an attempt ended, if that is to be remembered at `now`.
+    pub(crate) fn get(&self, key: &AttemptKey, now: ClusterTime) -> Option<&Ending> {
+        self.by_key.get(key).filter(|ending| ending.is_remembered(now))
     }
 
-    pub(crate) fn forget_before(&mut self, now: ClusterTime) {
+    /// Drops the oldest of those that are not to be remembered any more.
+    ///
+    /// All endings of one moment go together, so that replicas that know their order and replicas that have restored
+    /// them from a snapshot drop the same.
+    pub(crate) fn forget_old(&mut self, now: ClusterTime) {
+        let (mut forgotten, mut last) = (0, None);
         while let Some((at, key)) = self.order.front().copied() {
-            if at.after(ENDING_KEPT_MS) > now {
+            let enough = forgotten >= FORGOTTEN_AT_ONCE && last != Some(at);
+            if enough || at.after(ENDING_KEPT_MS) > now {
                 return;
             }
             self.order.pop_front();
+            // The attempt may have been forgotten by `get`, made anew and ended again before its turn came here.
             if self.by_key.get(&key).is_some_and(|ending| ending.at == at) {
                 self.by_key.remove(&key);
+                forgotten += 1;
+                last = Some(at);
             }
         }
     }

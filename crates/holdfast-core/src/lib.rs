@@ -6,6 +6,7 @@
 
 mod acquire;
 mod command;
+mod decode;
 mod ending;
 mod event;
 mod ids;
@@ -32,4 +33,4 @@ pub use outcome::{Answer, Grant, HolderSummary, Outcome, Rejection};
 pub use snapshot::{SnapshotError, SnapshotReader, SnapshotView};
 pub use table::{Applied, LockTable};
 pub use time::{ClusterTime, RangeError, Ttl, Wait};
-pub use view::{HolderView, LockPage, LockView, WAITERS_LISTED_MAX, WaiterView};
+pub use view::{HolderView, LockPage, LockView, Standing, WAITERS_LISTED_MAX, WaiterView};

@@ -29,10 +29,18 @@ pub(crate) struct Hold {
     /// As the attempt asked for it, whatever renewals said since.
     pub(crate) asked_ttl: Ttl,
     pub(crate) granted_at: ClusterTime,
-    /// When its wait would have been over; its own grant time if it did not wait.
-    pub(crate) wait_until: ClusterTime,
+    /// The wait that goes on if nobody claims the grant. None if it did not wait, and once a call with its token was told
+    /// of the grant.
+    pub(crate) unclaimed: Option<Box<Waiting>>,
     pub(crate) home: Home,
     pub(crate) metadata: Metadata,
+}
+
+/// From when until when an attempt waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) since: ClusterTime,
+    pub(crate) until: ClusterTime,
 }
 
 impl Hold {
@@ -58,8 +66,7 @@ pub(crate) struct Waiter {
     pub(crate) key: AttemptKey,
     pub(crate) owner: Owner,
     pub(crate) ttl: Ttl,
-    pub(crate) since: ClusterTime,
-    pub(crate) until: ClusterTime,
+    pub(crate) waiting: Waiting,
     pub(crate) home: Home,
     pub(crate) metadata: Metadata,
 }
@@ -98,16 +105,32 @@ impl Lock {
         self.queue.as_ref().map_or(0, |queue| queue.len())
     }
 
+    /// Adds a hold to the list. Nearly every lock has one holder at most: no room is kept for more.
+    pub(crate) fn add_hold(&mut self, hold: Hold) {
+        self.holders.reserve_exact(1);
+        self.holders.push(hold);
+    }
+
     /// Takes a hold out of the list.
     pub(crate) fn remove_hold(&mut self, is_it: impl Fn(&Hold) -> bool) -> Option<Hold> {
         let at = self.holders.iter().position(is_it)?;
         Some(self.holders.remove(at))
     }
 
+    /// Where a waiter stands in the queue, from 0.
+    pub(crate) fn place_of(&self, ticket: Ticket) -> Option<usize> {
+        self.queue.as_ref()?.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
+    }
+
+    /// The ticket of an attempt that waits.
+    pub(crate) fn ticket_of(&self, key: &AttemptKey) -> Option<Ticket> {
+        self.waiters().find(|waiter| waiter.key == *key).map(|waiter| waiter.ticket)
+    }
+
     /// Takes a waiter out of the queue; an empty queue takes no memory.
-    pub(crate) fn remove_waiter(&mut self, is_it: impl Fn(&Waiter) -> bool) -> Option<Waiter> {
+    pub(crate) fn remove_waiter(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let at = self.place_of(ticket)?;
         let queue = self.queue.as_mut()?;
-        let at = queue.iter().position(is_it)?;
         let waiter = queue.remove(at);
         if queue.is_empty() {
             self.queue = None;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Why a text is no valid name, label or metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ fn check(text: &str, max: usize) -> Result<(), NameError> {
 }
 
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct LockName(Arc<str>);
 
@@ -77,7 +77,7 @@ impl std::borrow::Borrow<str> for LockName {
 }
 
 /// The public label of a holder: 1 to 256 bytes of UTF-8 without control characters. It gives no rights.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Owner(Arc<str>);
 
@@ -120,7 +120,7 @@ impl fmt::Display for Owner {
 /// What a holder says about itself: the compact text of a JSON object, at most 1 KiB. Opaque to the rules.
 ///
 /// The empty object is no metadata at all and takes no memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Metadata(Option<Arc<str>>);
 

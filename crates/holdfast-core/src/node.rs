@@ -37,9 +37,9 @@ impl Nodes {
         was_absent
     }
 
-    /// The node does not answer: its word counts no more.
-    pub(crate) fn mark_absent(&mut self, node: NodeId, now: ClusterTime) {
-        if let Some(known) = self.0.get_mut(&node) {
+    /// This start of the node does not answer: its word counts no more.
+    pub(crate) fn mark_absent(&mut self, home: Home, now: ClusterTime) {
+        if let Some(known) = self.0.get_mut(&home.node).filter(|known| known.boot == home.boot) {
             known.present_until = known.present_until.min(now);
         }
     }

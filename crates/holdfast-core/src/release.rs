@@ -13,7 +13,7 @@ impl LockTable {
         if let Some(fence) = self.give_up(lock, key, Cause::Released) {
             return Ok(Answer::Released { fence });
         }
-        match self.endings.get(key) {
+        match self.endings.get(key, self.now) {
             Some(ending) if ending.rejection() == Rejection::LeaseReleased => {
                 Ok(Answer::Released { fence: ending.fence })
             }
@@ -39,33 +39,39 @@ impl LockTable {
         let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key) {
             let fence = hold.fence;
             self.note_end(lock, hold, cause);
+            self.settle(lock);
             Some(fence)
         } else {
-            let waiter = record.remove_waiter(|waiter| waiter.key == *key)?;
+            let waiter = record.ticket_of(key).and_then(|ticket| record.remove_waiter(ticket))?;
             self.note_left(lock, waiter, cause);
+            self.file(lock);
             None
         };
-        self.settle(lock);
         Some(fence)
     }
 
     /// Takes back a grant that nobody was told of; the attempt keeps its place and its wait.
+    ///
+    /// A call with the attempt's token may have been told of the grant after the leader had made up its mind: then it
+    /// stays.
     pub(crate) fn unclaim(&mut self, lock: &LockName, fence: Fence) -> Outcome {
         let record = self.lock_mut(lock).ok_or(Rejection::NotHolder)?;
-        let hold = record.remove_hold(|hold| hold.fence == fence).ok_or(Rejection::NotHolder)?;
+        let mut hold = record
+            .remove_hold(|hold| hold.fence == fence && hold.unclaimed.is_some())
+            .ok_or(Rejection::NotHolder)?;
+        let waiting = *hold.unclaimed.take().expect("only such a hold was taken out");
         let waiter = Waiter {
             ticket: hold.ticket,
             key: hold.key,
             owner: hold.owner.clone(),
             ttl: hold.asked_ttl,
-            since: hold.granted_at,
-            until: hold.wait_until,
+            waiting,
             home: hold.home,
             metadata: hold.metadata.clone(),
         };
-        self.nodes.mark_absent(hold.home.node, self.now);
+        self.nodes.mark_absent(hold.home, self.now);
         self.note_end(lock, hold, Cause::Unclaimed);
-        if waiter.until > self.now {
+        if waiter.waiting.until > self.now {
             self.put_back(lock, waiter);
         } else {
             self.note_left(lock, waiter, Cause::WaitTimeout);

@@ -86,47 +86,58 @@ impl SnapshotView {
     /// The next piece of the stream; none after the last.
     pub fn next_piece(&mut self) -> Option<Vec<u8>> {
         let mut piece = Vec::new();
-        while piece.len() < PIECE_LEN {
-            match self.next_record() {
-                Some(record) => write_record(&mut piece, &record),
-                None => break,
-            }
+        while piece.len() < PIECE_LEN && !matches!(self.position, Position::End) {
+            self.position = self.write_at_position(&mut piece);
         }
         (!piece.is_empty()).then_some(piece)
     }
 
-    fn next_record(&mut self) -> Option<Record> {
-        loop {
-            match &self.position {
-                Position::Header => {
-                    self.position = Position::LocksAfter(None);
-                    return Some(Record::Header(self.header.clone()));
-                }
-                Position::LocksAfter(last) => match next_after(&self.locks, last.as_ref()) {
-                    Some((name, lock)) => {
-                        self.position = Position::LocksAfter(Some(name.clone()));
-                        return Some(Record::Lock(name, lock));
-                    }
-                    None => self.position = Position::EndingsAfter(None),
-                },
-                Position::EndingsAfter(last) => match next_after(&self.endings, last.as_ref()) {
-                    Some((key, ending)) => {
-                        self.position = Position::EndingsAfter(Some(key));
-                        return Some(Record::Ending(key, ending));
-                    }
-                    None => self.position = Position::End,
-                },
-                Position::End => return None,
+    /// A hash of the whole state: equal on every replica that has applied the same log (FNV-1a, 64 bits).
+    pub fn digest(mut self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        while let Some(piece) = self.next_piece() {
+            hash = piece
+                .iter()
+                .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+        }
+        hash
+    }
+
+    /// Writes records of one kind until the piece is full or there are no more, and returns where it goes on.
+    fn write_at_position(&self, piece: &mut Vec<u8>) -> Position {
+        match &self.position {
+            Position::Header => {
+                write_record(piece, &Record::Header(self.header.clone()));
+                Position::LocksAfter(None)
             }
+            Position::LocksAfter(last) => match write_after(piece, &self.locks, last, Record::Lock) {
+                Some(last) => Position::LocksAfter(Some(last)),
+                None => Position::EndingsAfter(None),
+            },
+            Position::EndingsAfter(last) => match write_after(piece, &self.endings, last, Record::Ending) {
+                Some(last) => Position::EndingsAfter(Some(last)),
+                None => Position::End,
+            },
+            Position::End => Position::End,
         }
     }
 }
 
-fn next_after<K: Ord + Clone, V: Clone>(map: &OrdMap<K, V>, last: Option<&K>) -> Option<(K, V)> {
-    let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-    map.range::<(Bound<&K>, Bound<&K>), K>((from, Bound::Unbounded))
-        .next()
-        .map(|(key, value)| (key.clone(), value.clone()))
+/// Writes what comes after `last` until the piece is full; returns the last key written then, or none at the end.
+fn write_after<K: Ord + Clone, V: Clone>(
+    piece: &mut Vec<u8>,
+    map: &OrdMap<K, V>,
+    last: &Option<K>,
+    record: impl Fn(K, V) -> Record,
+) -> Option<K> {
+    let from = last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+    for (key, value) in map.range::<(Bound<&K>, Bound<&K>), K>((from, Bound::Unbounded)) {
+        write_record(piece, &record(key.clone(), value.clone()));
+        if piece.len() >= PIECE_LEN {
+            return Some(key.clone());
+        }
+    }
+    None
 }
 
 fn write_record(piece: &mut Vec<u8>, record: &Record) {
@@ -150,8 +161,8 @@ pub struct SnapshotReader {
 impl SnapshotReader {
     /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), SnapshotError> {
-        self.buffer.extend_from_slice(piece);
-        let buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.extend_from_slice(piece);
         let mut rest = buffer.as_slice();
         while let Some((len, body)) = rest.split_first_chunk::<4>() {
             let len = u32::from_le_bytes(*len) as usize;
@@ -162,27 +173,23 @@ impl SnapshotReader {
             self.take(record)?;
             rest = tail;
         }
-        self.buffer = rest.to_vec();
+        let taken = buffer.len() - rest.len();
+        buffer.drain(..taken);
+        self.buffer = buffer;
         Ok(())
     }
 
     fn take(&mut self, record: &[u8]) -> Result<(), SnapshotError> {
-        match postcard::from_bytes(record).map_err(|_| SnapshotError::Malformed)? {
-            Record::Header(header) if header.format != FORMAT => Err(SnapshotError::Format(header.format)),
-            Record::Header(header) if self.header.is_none() => {
-                self.header = Some(header);
-                Ok(())
-            }
-            Record::Lock(name, lock) if self.header.is_some() => {
-                self.locks.insert(name, lock);
-                Ok(())
-            }
-            Record::Ending(key, ending) if self.header.is_some() => {
-                self.endings.insert(key, ending);
-                Ok(())
-            }
-            _ => Err(SnapshotError::Malformed),
+        if self.header.is_none() {
+            self.header = Some(read_header(record)?);
+            return Ok(());
         }
+        match decode(record)? {
+            Record::Header(_) => return Err(SnapshotError::Malformed),
+            Record::Lock(name, lock) => drop(self.locks.insert(name, lock)),
+            Record::Ending(key, ending) => drop(self.endings.insert(key, ending)),
+        }
+        Ok(())
     }
 
     /// The table, once every piece was taken.
@@ -195,6 +202,25 @@ impl SnapshotReader {
             return Err(SnapshotError::Incomplete);
         }
         Ok(LockTable::restore(header, self.locks, Endings::restore(self.endings)))
+    }
+}
+
+/// The format first: a header of another version may look different behind it.
+fn read_header(record: &[u8]) -> Result<Header, SnapshotError> {
+    match postcard::take_from_bytes::<(u32, u16)>(record) {
+        Ok(((0, format), _)) if format != FORMAT => return Err(SnapshotError::Format(format)),
+        _ => {}
+    }
+    match decode(record)? {
+        Record::Header(header) => Ok(header),
+        Record::Lock(..) | Record::Ending(..) => Err(SnapshotError::Malformed),
+    }
+}
+
+fn decode(record: &[u8]) -> Result<Record, SnapshotError> {
+    match postcard::take_from_bytes(record) {
+        Ok((record, [])) => Ok(record),
+        _ => Err(SnapshotError::Malformed),
     }
 }
 
@@ -216,16 +242,11 @@ impl LockTable {
         SnapshotView { header, locks, endings, position: Position::Header }
     }
 
-    /// A hash of the whole replicated state: equal on every replica that has applied the same log (FNV-1a, 64 bits).
+    /// A hash of the whole replicated state: equal on every replica that has applied the same log.
+    ///
+    /// It takes about a second for a million locks; [`SnapshotView::digest`] needs the table for a moment only.
     pub fn digest(&self) -> u64 {
-        let mut view = self.snapshot();
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        while let Some(piece) = view.next_piece() {
-            hash = piece
-                .iter()
-                .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        }
-        hash
+        self.snapshot().digest()
     }
 
     fn restore(header: Header, locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
@@ -236,7 +257,7 @@ impl LockTable {
                 timers.set(hold.lease.deadline, hold.ticket, name);
             }
             for waiter in lock.waiters() {
-                timers.set(waiter.until, waiter.ticket, name);
+                timers.set(waiter.waiting.until, waiter.ticket, name);
             }
             if lock.has_room() {
                 stalled.insert(name.clone());

@@ -27,7 +27,7 @@ pub struct Applied {
 
 /// The replicated state: every lock that somebody holds or waits for, and what is remembered of the others.
 ///
-/// A copy shares its memory with the original ([`LockTable::snapshot`]).
+/// [`LockTable::snapshot`] is the copy that costs nothing; a clone costs time and memory for every deadline.
 #[derive(Clone, Debug, Default)]
 pub struct LockTable {
     pub(crate) now: ClusterTime,
@@ -56,7 +56,7 @@ impl LockTable {
     pub fn apply(&mut self, group: &Group) -> Applied {
         self.now = self.now.max(group.now);
         self.end_what_is_due();
-        self.endings.forget_before(self.now);
+        self.endings.forget_old(self.now);
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
         Applied { outcomes, events: std::mem::take(&mut self.events) }
     }
@@ -143,10 +143,11 @@ impl LockTable {
             let Some(record) = self.lock_mut(&lock) else { continue };
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
                 self.note_end(&lock, hold, Cause::Expired);
-            } else if let Some(waiter) = record.remove_waiter(|waiter| waiter.ticket == ticket) {
+                self.settle(&lock);
+            } else if let Some(waiter) = record.remove_waiter(ticket) {
                 self.note_left(&lock, waiter, Cause::WaitTimeout);
+                self.file(&lock);
             }
-            self.settle(&lock);
         }
     }
 
@@ -156,12 +157,10 @@ impl LockTable {
 
     /// Gives a lock that has room to the first who waits and is present, and drops the record of one that nobody wants.
     pub(crate) fn settle(&mut self, name: &LockName) {
-        while self.locks.get(name).is_some_and(|lock| lock.has_room()) {
-            let Some(next) = self.first_present(name) else { break };
+        while let Some(next) = self.next_in_turn(name) {
             let record = self.lock_mut(name).expect("the lock was there a moment ago");
-            let waiter =
-                record.remove_waiter(|w| w.ticket == next).expect("the waiter was there a moment ago");
-            self.timers.clear(waiter.until, waiter.ticket);
+            let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
+            self.timers.clear(waiter.waiting.until, waiter.ticket);
             if !self.grant_from_queue(name, waiter) {
                 break;
             }
@@ -169,9 +168,15 @@ impl LockTable {
         self.file(name);
     }
 
-    fn first_present(&self, name: &LockName) -> Option<Ticket> {
-        let lock = self.locks.get(name)?;
-        lock.waiters().find(|w| self.nodes.is_present(w.home, self.now)).map(|w| w.ticket)
+    /// Who gets the lock now: nobody if it has no room, or nobody who waits is present.
+    fn next_in_turn(&self, name: &LockName) -> Option<Ticket> {
+        let lock = self.locks.get(name).filter(|lock| lock.has_room())?;
+        self.present_waiters(lock).next().map(|waiter| waiter.ticket)
+    }
+
+    /// Those who wait for the lock and whose client is there, in their order.
+    pub(crate) fn present_waiters<'a>(&'a self, lock: &'a Lock) -> impl Iterator<Item = &'a Waiter> {
+        lock.waiters().filter(|waiter| self.nodes.is_present(waiter.home, self.now))
     }
 
     /// False if there are no fences left: the waiter stays where it was.
@@ -188,7 +193,7 @@ impl LockTable {
             lease: crate::lease::Lease::begin(self.now, waiter.ttl),
             asked_ttl: waiter.ttl,
             granted_at: self.now,
-            wait_until: waiter.until,
+            unclaimed: Some(Box::new(waiter.waiting)),
             home: waiter.home,
             metadata: waiter.metadata,
         };
@@ -197,7 +202,7 @@ impl LockTable {
     }
 
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
-        self.timers.set(waiter.until, waiter.ticket, name);
+        self.timers.set(waiter.waiting.until, waiter.ticket, name);
         self.lock_entry(name).enqueue(waiter);
     }
 
@@ -205,7 +210,7 @@ impl LockTable {
         Arc::make_mut(self.locks.entry(name.clone()).or_default())
     }
 
-    /// Makes a hold of the lock and tells of it.
+    /// Gives a lock that has room to a new hold, and tells of it.
     pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
         self.timers.set(hold.lease.deadline, hold.ticket, name);
         let what = Happening::Acquired {
@@ -216,11 +221,12 @@ impl LockTable {
         };
         let event = self.event(name, hold.owner.clone(), hold.key, hold.home, what);
         self.events.push(event);
-        self.lock_entry(name).holders.push(hold);
+        self.lock_entry(name).add_hold(hold);
+        self.stalled.remove(name);
     }
 
     /// Keeps the indexes true after a change of a lock.
-    fn file(&mut self, name: &LockName) {
+    pub(crate) fn file(&mut self, name: &LockName) {
         let Some(lock) = self.locks.get(name) else { return };
         if lock.is_unused() {
             self.locks.remove(name);
@@ -260,7 +266,7 @@ impl LockTable {
 
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
-        self.timers.clear(waiter.until, waiter.ticket);
+        self.timers.clear(waiter.waiting.until, waiter.ticket);
         if cause == Cause::Released {
             let ending = Ending { cause, fence: None, at: self.now };
             self.endings.remember(waiter.key, ending);

@@ -41,7 +41,7 @@ fn in_range(given: u64, min: u32, max: u32) -> Result<u32, RangeError> {
 
 /// How long a lease lasts without renewal: 100 ms to 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u32")]
 pub struct Ttl(u32);
 
 impl Ttl {
@@ -69,9 +69,17 @@ impl Default for Ttl {
     }
 }
 
+impl TryFrom<u32> for Ttl {
+    type Error = RangeError;
+
+    fn try_from(ms: u32) -> Result<Self, RangeError> {
+        Self::from_ms(ms.into())
+    }
+}
+
 /// How long an attempt may wait in the queue: 0 (try once) to 10 minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u32")]
 pub struct Wait(u32);
 
 impl Wait {
@@ -88,6 +96,14 @@ impl Wait {
     /// In milliseconds.
     pub fn ms(self) -> u64 {
         self.0.into()
+    }
+}
+
+impl TryFrom<u32> for Wait {
+    type Error = RangeError;
+
+    fn try_from(ms: u32) -> Result<Self, RangeError> {
+        Self::from_ms(ms.into())
     }
 }
 

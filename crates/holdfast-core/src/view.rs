@@ -4,9 +4,11 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Fence;
+use crate::ending::Cause;
+use crate::ids::{AttemptKey, Fence};
 use crate::lock::Lock;
 use crate::name::{LockName, Metadata, Owner};
+use crate::outcome::Grant;
 use crate::table::LockTable;
 use crate::time::{ClusterTime, Ttl};
 
@@ -107,11 +109,14 @@ impl LockTable {
     }
 
     fn view_of(&self, name: &LockName, lock: &Lock, now: ClusterTime) -> LockView {
-        let mut present = lock.waiters().filter(|waiter| self.nodes.is_present(waiter.home, self.now));
+        let mut present = self.present_waiters(lock);
         let queue: Vec<_> = present
             .by_ref()
             .take(WAITERS_LISTED_MAX)
-            .map(|waiter| WaiterView { owner: waiter.owner.clone(), waiting_ms: now.since(waiter.since) })
+            .map(|waiter| WaiterView {
+                owner: waiter.owner.clone(),
+                waiting_ms: now.since(waiter.waiting.since),
+            })
             .collect();
         let queue_length = (queue.len() + present.count()) as u64;
         let holders = lock
@@ -127,5 +132,32 @@ impl LockTable {
             })
             .collect();
         LockView { name: name.clone(), holders, queue, queue_length, seq: self.seq }
+    }
+}
+
+/// How an attempt stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It holds the lock.
+    Held(Grant),
+    /// It waits for the lock.
+    Queued,
+    /// It ended that way.
+    Ended(Cause),
+    /// Nothing is known of it (any more).
+    Unknown,
+}
+
+impl LockTable {
+    /// How an attempt stands in what has been applied.
+    pub fn standing(&self, name: &LockName, key: &AttemptKey) -> Standing {
+        let lock = self.locks.get(name);
+        if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
+            return Standing::Held(hold.grant(self.now));
+        }
+        if lock.is_some_and(|lock| lock.waiters().any(|waiter| waiter.key == *key)) {
+            return Standing::Queued;
+        }
+        self.endings.get(key, self.now).map_or(Standing::Unknown, |ending| Standing::Ended(ending.cause))
     }
 }
