@@ -24,6 +24,7 @@ mod lease;
 mod path;
 mod request;
 mod standing;
+mod status;
 mod transport;
 
 pub use acquire::{Acquire, Wait, fresh_token};
@@ -37,3 +38,4 @@ pub use holdfast_api as api;
 pub use lease::safety_margin;
 pub use request::{AcquireError, LockRequest};
 pub use standing::{LossReason, Standing};
+pub use status::status_of;

@@ -1,2 +1,67 @@
 //! The one binary: every subcommand.
-fn main() {}
+
+mod api;
+mod args;
+mod dev;
+mod duration;
+mod exit;
+mod healthcheck;
+mod logging;
+mod output;
+mod print;
+mod runtime;
+mod serve;
+mod stop;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, ClusterCommand, Command};
+use crate::exit::{Failure, USAGE};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    match run(cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            // If not even stderr takes it, the status must do.
+            let _ = writeln!(std::io::stderr(), "holdfast: {}", failure.message);
+            failure.code()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    let Cli { log, command } = cli;
+    if !matches!(command, Command::Serve(_) | Command::Dev(_)) {
+        logging::start(&log, "warn")?;
+    }
+    match command {
+        Command::Serve(args) => serve::run(args, log).map(done),
+        Command::Dev(args) => dev::run(args, &log).map(done),
+        Command::Acquire(args) => api::acquire(args).map(done),
+        Command::Renew(args) => api::renew(args).map(done),
+        Command::Release(args) => api::release(args).map(done),
+        Command::Get(args) => api::get(args).map(done),
+        Command::List(args) => api::list(args).map(done),
+        Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
+        Command::Healthcheck(args) => healthcheck::run(&args).map(done),
+        Command::Version => output::line(concat!("holdfast ", env!("CARGO_PKG_VERSION"))).map(done),
+    }
+}
+
+/// Help and version are answers; everything else that clap stops at is a usage error.
+fn explain(error: &clap::Error) -> ExitCode {
+    let _ = error.print(); // If nobody listens, the status must do.
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(USAGE),
+    }
+}

@@ -1,0 +1,93 @@
+//! The command line. Every flag has an environment variable `HOLDFAST_<FLAG>`.
+
+mod api;
+mod node;
+
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use self::api::{
+    AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, ListArgs, ReadArgs, ReleaseArgs, RenewArgs,
+    StatusArgs,
+};
+pub(crate) use self::node::{DevArgs, ServeArgs};
+use crate::duration;
+use crate::exit::STATUSES_HELP;
+
+/// A replicated lock service: leases with fencing tokens, over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, subcommand_required = true, after_help = STATUSES_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What goes to stderr.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LogArgs {
+    /// `text` or `json`
+    #[arg(long, global = true, env = "HOLDFAST_LOG_FORMAT", value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// A level (error, warn, info, debug, trace), or a filter per module
+    #[arg(long, global = true, env = "HOLDFAST_LOG_LEVEL", value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one node
+    Serve(ServeArgs),
+    /// Run a whole cluster in this process, on loopback, for development
+    Dev(DevArgs),
+    /// Acquire a lock and print its token and fence
+    #[command(after_help = STATUSES_HELP)]
+    Acquire(AcquireArgs),
+    /// Renew a lease
+    #[command(after_help = STATUSES_HELP)]
+    Renew(RenewArgs),
+    /// Release a lock, or leave its queue
+    #[command(after_help = STATUSES_HELP)]
+    Release(ReleaseArgs),
+    /// Show a lock, its holder and its queue
+    #[command(after_help = STATUSES_HELP)]
+    Get(GetArgs),
+    /// List the locks that somebody holds or waits for
+    #[command(after_help = STATUSES_HELP)]
+    List(ListArgs),
+    /// Look at the cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Exit with 0 if a URL is answered with status 200 within 3 s, with 1 otherwise
+    Healthcheck(HealthcheckArgs),
+    /// Print the version
+    Version,
+}
+
+/// Which cluster, and how patiently.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// Base URLs of the nodes, separated by commas; all of them are tried
+    #[arg(
+        long,
+        env = "HOLDFAST_ENDPOINTS",
+        value_name = "URL,URL,…",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7101"
+    )]
+    pub(crate) endpoints: Vec<String>,
+    /// How long to go on trying while no node gives a usable answer
+    #[arg(long, env = "HOLDFAST_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print the API's JSON answer unchanged; a refusal too
+    #[arg(long, env = "HOLDFAST_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,123 @@
+//! Arguments of the commands that are one call of the API each.
+
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Subcommand};
+
+use super::{ClientArgs, OutputArgs};
+use crate::duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct AcquireArgs {
+    /// The lock's name
+    pub(crate) name: String,
+    /// How long the lease lasts without renewal, 100ms to 24h; default 30s
+    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+    /// How long to wait if the lock is busy; default: not at all
+    #[arg(long, env = "HOLDFAST_WAIT", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// A public label, shown in listings; default `anonymous`
+    #[arg(long, env = "HOLDFAST_OWNER", value_name = "LABEL")]
+    pub(crate) owner: Option<String>,
+    /// The secret of the attempt; default: a new random one
+    #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// A JSON object of at most 1024 bytes, shown to everybody
+    #[arg(long, env = "HOLDFAST_METADATA", value_name = "JSON")]
+    pub(crate) metadata: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenewArgs {
+    /// The lock's name
+    pub(crate) name: String,
+    /// The secret of the hold; in the environment it does not show in `ps`
+    #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: String,
+    /// A new TTL; default: the one in force
+    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// The lock's name
+    pub(crate) name: String,
+    /// The secret of the attempt; in the environment it does not show in `ps`
+    #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// How fresh a read must be.
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Take what any node has, which may be old; works without a majority
+    #[arg(long, env = "HOLDFAST_STALE", value_parser = FalseyValueParser::new())]
+    pub(crate) stale: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The lock's name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only names that begin so
+    #[arg(long, env = "HOLDFAST_PREFIX", value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// Only names behind this one
+    #[arg(long, env = "HOLDFAST_AFTER", value_name = "NAME")]
+    pub(crate) after: Option<String>,
+    /// Most locks to list, 1 to 1000; default 100
+    #[arg(long, env = "HOLDFAST_LIMIT", value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Show the members, as the node that answers sees them
+    Status(StatusArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HealthcheckArgs {
+    /// What to ask, such as http://127.0.0.1:7101/readyz
+    #[arg(long, env = "HOLDFAST_URL", value_name = "URL")]
+    pub(crate) url: String,
+}

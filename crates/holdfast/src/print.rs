@@ -1,0 +1,150 @@
+//! Answers for people.
+
+use holdfast_client::api::{Cluster, Grant, Holder, Lock, LockList, LockState, Member, Released, Waiter};
+use serde_json::{Map, Value};
+
+use crate::duration::text;
+
+pub(crate) fn grant(grant: &Grant) -> String {
+    pairs(&[
+        ("lock", grant.name.clone()),
+        ("owner", grant.owner.clone()),
+        ("fence", grant.fence.to_string()),
+        ("token", grant.token.expose().into()),
+        ("ttl", text(grant.ttl_ms)),
+        ("expires in", text(grant.expires_in_ms)),
+    ])
+}
+
+/// The token is known to whoever renews: it is not shown again.
+pub(crate) fn renewed(grant: &Grant) -> String {
+    pairs(&[
+        ("lock", grant.name.clone()),
+        ("fence", grant.fence.to_string()),
+        ("ttl", text(grant.ttl_ms)),
+        ("expires in", text(grant.expires_in_ms)),
+    ])
+}
+
+pub(crate) fn released(released: &Released) -> String {
+    match released.fence {
+        Some(fence) => format!("released {} (fence {fence})", released.name),
+        None => format!("left the queue of {}", released.name),
+    }
+}
+
+pub(crate) fn lock(lock: &Lock) -> String {
+    let state = match lock.state {
+        LockState::Held => "held",
+        LockState::Free => "free",
+    };
+    let stale = if lock.stale { " (stale)" } else { "" };
+    let mut rows =
+        vec![vec!["lock".into(), lock.name.clone()], vec!["state".into(), format!("{state}{stale}")]];
+    rows.extend(lock.holders.iter().map(|holder| vec!["holder".into(), holder_line(holder)]));
+    if lock.queue_length > 0 {
+        rows.push(vec!["waiting".into(), lock.queue_length.to_string()]);
+    }
+    rows.extend(
+        (1..).zip(&lock.queue).map(|(place, waiter)| vec![format!("  {place}"), waiter_line(waiter)]),
+    );
+    table(&rows)
+}
+
+fn holder_line(holder: &Holder) -> String {
+    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, metadata } = holder;
+    let (left, ttl, held) = (text(*expires_in_ms), text(*ttl_ms), text(*held_ms));
+    format!("{owner}, fence {fence}, held for {held}, {left} of {ttl} left{}", metadata_text(metadata))
+}
+
+fn metadata_text(metadata: &Map<String, Value>) -> String {
+    if metadata.is_empty() { String::new() } else { format!(", {}", Value::Object(metadata.clone())) }
+}
+
+fn waiter_line(waiter: &Waiter) -> String {
+    format!("{}, waiting for {}", waiter.owner, text(waiter.waiting_ms))
+}
+
+pub(crate) fn list(list: &LockList) -> String {
+    let mut rows = vec![row(["NAME", "STATE", "OWNER", "FENCE", "LEFT", "WAITING"])];
+    rows.extend(list.locks.iter().map(list_row));
+    let more = list.next.as_ref().map(|next| format!("\nmore behind --after {next:?}")).unwrap_or_default();
+    table(&rows) + &more
+}
+
+fn list_row(lock: &Lock) -> Vec<String> {
+    let waiting = lock.queue_length.to_string();
+    match lock.holders.as_slice() {
+        [] => row([&lock.name, "free", "-", "-", "-", &waiting]),
+        [holder, ..] => {
+            let (fence, left) = (holder.fence.to_string(), text(holder.expires_in_ms));
+            row([&lock.name, "held", &holder.owner, &fence, &left, &waiting])
+        }
+    }
+}
+
+pub(crate) fn cluster(cluster: &Cluster) -> String {
+    let none = || "none".to_owned();
+    let head = pairs(&[
+        ("cluster", cluster.cluster_id.clone().unwrap_or_else(none)),
+        ("leader", cluster.leader_id.map_or_else(none, |id| id.to_string())),
+        ("term", cluster.term.to_string()),
+        ("answered by", cluster.node_id.to_string()),
+    ]);
+    let mut rows = vec![row(["ID", "ROLE", "VOTER", "PEERS", "CLIENTS", "VERSION", "APPLIED"])];
+    rows.extend(cluster.members.iter().map(member_row));
+    format!("{head}\n\n{}", table(&rows))
+}
+
+fn member_row(member: &Member) -> Vec<String> {
+    let unknown = || "-".to_owned();
+    vec![
+        member.id.to_string(),
+        member.role.clone(),
+        if member.voter { "yes" } else { "no" }.into(),
+        member.peer_addr.clone(),
+        member.client_url.clone().unwrap_or_else(unknown),
+        member.version.clone().unwrap_or_else(unknown),
+        member.applied_index.map_or_else(unknown, |index| index.to_string()),
+    ]
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(String::from).to_vec()
+}
+
+fn pairs(pairs: &[(&str, String)]) -> String {
+    table(&pairs.iter().map(|(key, value)| vec![(*key).to_owned(), value.clone()]).collect::<Vec<_>>())
+}
+
+/// Columns as wide as their widest cell, two spaces apart; the last one is not filled up.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_have_no_spaces_at_their_end() {
+        let rows = [row(["NAME", "OWNER"]), row(["größe", "a"]), row(["b", ""])];
+        assert_eq!(table(&rows), "NAME   OWNER\ngröße  a\nb");
+    }
+
+    #[test]
+    fn a_released_place_in_the_queue_is_no_released_hold() {
+        let queued = Released { name: "db".into(), fence: None, released: true };
+        assert_eq!(released(&queued), "left the queue of db");
+    }
+}
