@@ -31,7 +31,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let (stop, stopping) = watch::channel(());
-    let mut house = House { peering, service, lobby: Arc::default(), seats: Arc::default(), stopping };
+    let house = House { peering, service, lobby: Arc::default(), seats: Arc::default(), stopping };
     let mut tasks = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     let mut serial = 0;
@@ -68,7 +68,7 @@ struct House {
 }
 
 impl House {
-    fn open_door(&mut self, tasks: &mut JoinSet<()>, serial: u64, stream: TcpStream, from: IpAddr) {
+    fn open_door(&self, tasks: &mut JoinSet<()>, serial: u64, stream: TcpStream, from: IpAddr) {
         let visit = self.clone().visit(serial, stream, from);
         if self.lobby.enter(serial, || tasks.spawn(visit)) {
             let text = "too many connections that have not greeted yet";
