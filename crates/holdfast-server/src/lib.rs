@@ -10,6 +10,7 @@ mod front;
 mod http;
 mod metrics;
 mod node;
+mod openapi;
 
 pub use config::{
     ConfigError, DurationError, LISTEN_DEFAULT, LOG_LEVEL_DEFAULT, LogFormat, PEER_LISTEN_DEFAULT,

@@ -13,7 +13,7 @@ use super::answer::{Answer, body_of};
 /// Content type of every error.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// Longest `Retry-After` that is ever given, in seconds: holds are released early more often than not.
-const RETRY_AFTER_MAX_S: u64 = 60;
+pub(crate) const RETRY_AFTER_MAX_S: u64 = 60;
 
 /// An error on its way to the client.
 #[derive(Debug)]

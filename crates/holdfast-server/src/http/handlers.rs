@@ -1,8 +1,8 @@
 //! What each call does.
 
 use holdfast_api::{AcquireRequest, Digest, ErrorCode, Health, ReleaseRequest, RenewRequest, Token};
-use holdfast_core::{LockName, LockTable};
-use holdfast_replica::handle::{Acquired, Attempt, Consistency};
+use holdfast_core::LockName;
+use holdfast_replica::handle::{Acquired, Attempt};
 use hyper::body::Incoming;
 
 use super::answer::Reply;
@@ -13,9 +13,6 @@ use super::request_body::{read, read_optional};
 use super::service::{Call, Service};
 use crate::attempt::attempt_key;
 use crate::metrics;
-
-/// How often the digest is computed anew because the state has changed meanwhile.
-const DIGEST_TRIES: usize = 20;
 
 type Handled = Result<Reply, Failure>;
 
@@ -123,19 +120,10 @@ pub(super) fn openapi(service: &Service, call: &Call<'_>) -> Handled {
     Ok(Reply::json(service.description.clone()))
 }
 
-/// Index and digest belong together if the index is the same before and after.
 pub(super) async fn digest(service: &Service, call: &Call<'_>) -> Handled {
     no_query(call)?;
-    let replica = &service.replica;
-    for _ in 0..DIGEST_TRIES {
-        let before = replica.status().applied_index;
-        let digest = replica.read(Consistency::Stale, |table: &LockTable, _| table.digest()).await?;
-        if replica.status().applied_index == before {
-            let digest = Digest { applied_index: before, digest: format!("{digest:016x}") };
-            return Ok(Reply::json(json::bytes(&digest)));
-        }
-    }
-    Err(Failure::new(ErrorCode::NoLeader, "The state changes too quickly for a digest; try again."))
+    let (applied_index, digest) = service.replica.digest().await;
+    Ok(Reply::json(json::bytes(&Digest { applied_index, digest: format!("{digest:016x}") })))
 }
 
 fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {

@@ -23,6 +23,7 @@ use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
 use crate::metrics::HttpMetrics;
+use crate::openapi;
 
 /// A request that takes longer than this beyond its own wait is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ impl Service {
             replica,
             metrics: Arc::default(),
             version,
-            description: Bytes::new(),
+            description: openapi::describe().into(),
             ids: RequestIds::new(id_prefix),
             closing: AtomicBool::new(false),
         }

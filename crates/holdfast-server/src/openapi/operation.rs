@@ -1,0 +1,152 @@
+//! What each call takes.
+
+use holdfast_api::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
+use holdfast_core::LockName;
+use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ContentBuilder, Object, ObjectBuilder, Ref, Required};
+
+use super::responses::responses;
+use crate::http::Route;
+
+/// Text without control characters (U+0000 to U+001F, U+007F to U+009F).
+const NO_CONTROL: &str = r"^[^\u0000-\u001F\u007F-\u009F]*$";
+
+pub(super) fn operation(route: Route) -> Operation {
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some(operation_id(route)))
+        .summary(Some(summary(route)))
+        .request_body(request_body(route))
+        .responses(responses(route));
+    for parameter in parameters(route) {
+        operation = operation.parameter(parameter);
+    }
+    operation.build()
+}
+
+fn operation_id(route: Route) -> &'static str {
+    match route {
+        Route::Acquire => "acquire",
+        Route::Renew => "renew",
+        Route::Release => "release",
+        Route::Get => "getLock",
+        Route::List => "listLocks",
+        Route::Cluster => "getCluster",
+        Route::Livez => "livez",
+        Route::Readyz => "readyz",
+        Route::Metrics => "metrics",
+        Route::OpenApi => "openapi",
+        Route::Digest => "digest",
+    }
+}
+
+fn summary(route: Route) -> &'static str {
+    match route {
+        Route::Acquire => {
+            "Takes the lock, or waits for it. Safe to repeat with the same token: never a second grant or place."
+        }
+        Route::Renew => {
+            "Sets what is left of the lease to the TTL, or to a new one. It never revives a lease."
+        }
+        Route::Release => {
+            "Frees the lock that this token holds, or takes its attempt out of the queue. Safe to repeat."
+        }
+        Route::Get => "Shows a lock. A name that was never used is a free lock.",
+        Route::List => {
+            "Lists locks that somebody holds or waits for, in the order of their names, byte by byte."
+        }
+        Route::Cluster => "Shows the cluster as this node sees it.",
+        Route::Livez => "Tells that the node's process is alive.",
+        Route::Readyz => "Tells whether the node can serve: it knows a leader that has a majority.",
+        Route::Metrics => "Numbers about the node in Prometheus's text format.",
+        Route::OpenApi => "This description.",
+        Route::Digest => "A hash of the replicated state, equal on every node at the same index.",
+    }
+}
+
+fn request_body(route: Route) -> Option<RequestBody> {
+    let (schema, required) = match route {
+        Route::Acquire => ("AcquireRequest", Required::False),
+        Route::Renew => ("RenewRequest", Required::True),
+        Route::Release => ("ReleaseRequest", Required::True),
+        _ => return None,
+    };
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    Some(RequestBodyBuilder::new().content("application/json", content).required(Some(required)).build())
+}
+
+fn parameters(route: Route) -> Vec<Parameter> {
+    match route {
+        Route::Acquire | Route::Renew | Route::Release => vec![name()],
+        Route::Get => vec![name(), consistency()],
+        Route::List => vec![prefix(), limit(), after(), consistency()],
+        Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {
+            vec![]
+        }
+    }
+}
+
+fn name() -> Parameter {
+    let schema = text().min_length(Some(1)).build();
+    let description = "The lock's name: 1 to 512 bytes of UTF-8 without control characters, percent-encoded once, a \
+                       slash as %2F.";
+    ParameterBuilder::new()
+        .name("name")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
+}
+
+fn prefix() -> Parameter {
+    let description =
+        "Only locks whose names begin with this, at most 512 bytes. A mere filter: it divides nothing.";
+    query("prefix", description, text().build())
+}
+
+fn after() -> Parameter {
+    let description =
+        "Only locks whose names come after this one, at most 512 bytes: `next` of the page before.";
+    query("after", description, text().build())
+}
+
+/// At most as many characters as a name has bytes; whether it fits in bytes, no schema can say.
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(LockName::LEN_MAX))
+        .pattern(Some(NO_CONTROL))
+}
+
+fn limit() -> Parameter {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(LIST_LIMIT_MAX))
+        .default(Some(LIST_LIMIT_DEFAULT.into()))
+        .build();
+    query("limit", "Most locks in the answer.", schema)
+}
+
+fn consistency() -> Parameter {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(["linearizable", "stale"]))
+        .default(Some("linearizable".into()))
+        .build();
+    let description = "`linearizable`: the answer shows every change that was answered before. `stale`: what this \
+                       node has, without asking anybody; the answer says so.";
+    query("consistency", description, schema)
+}
+
+fn query(name: &str, description: &str, schema: Object) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
+}
