@@ -59,6 +59,14 @@ impl Record {
         }
     }
 
+    /// About how many bytes the body has, to make room for it at once.
+    pub(super) fn body_len_hint(&self) -> usize {
+        match self {
+            Self::Entry(entry) => 12 + entry.id.len() + entry.payload.len(),
+            _ => 128,
+        }
+    }
+
     pub(super) fn write_body(&self, out: &mut BytesMut) {
         match self {
             Self::Entry(entry) => {

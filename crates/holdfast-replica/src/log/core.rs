@@ -153,9 +153,8 @@ impl Core {
             ops.push(DiskOp::Sync { file: self.active().file() });
             self.begin_segment(&mut ops, durable_seq);
         }
-        let committed =
-            std::mem::take(&mut self.committed_is_new).then(|| self.state.committed.clone()).flatten();
-        let records = committed.map(Record::Committed).into_iter().chain(records);
+        let committed = self.state.committed.clone().filter(|_| std::mem::take(&mut self.committed_is_new));
+        let records: Vec<_> = committed.map(Record::Committed).into_iter().chain(records).collect();
         self.append(records, durable_seq, &mut ops);
         self.shrink(durable_seq);
         Staged { ops, last_seq: self.last_seq, end_of_log: self.end_of_log() }
@@ -185,12 +184,13 @@ impl Core {
         ]);
     }
 
-    fn append(&mut self, records: impl Iterator<Item = Record>, durable_seq: u64, ops: &mut Vec<DiskOp>) {
+    fn append(&mut self, records: Vec<Record>, durable_seq: u64, ops: &mut Vec<DiskOp>) {
         let Segment { first_seq: segment, len: start, .. } = *self.active();
         let file = self.active().file();
-        let mut out = BytesMut::new();
-        let mut placed = Vec::new();
-        for (record, seq) in records.zip(self.last_seq + 1..) {
+        let len_hint = records.iter().map(|record| HEADER_LEN + record.body_len_hint()).sum();
+        let mut out = BytesMut::with_capacity(len_hint);
+        let mut placed = Vec::with_capacity(records.len());
+        for (record, seq) in records.into_iter().zip(self.last_seq + 1..) {
             let at = out.len();
             self.seal.write(&mut out, record.kind(), seq, durable_seq, |out| record.write_body(out));
             placed.push((seq, record, at..out.len()));
