@@ -19,11 +19,12 @@ impl LockTable {
             }
             return self.repeat_held(attempt);
         }
-        if let Some(waiter) = lock.and_then(|lock| lock.waiters().find(|w| w.key == attempt.key)) {
+        if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
             if !is_same(attempt, &waiter.owner, waiter.ttl, &waiter.metadata) {
                 return Err(Rejection::TokenConflict);
             }
-            return self.repeat_queued(attempt);
+            let ticket = waiter.ticket;
+            return self.repeat_queued(attempt, ticket);
         }
         if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
@@ -43,15 +44,14 @@ impl LockTable {
     }
 
     /// The same place again, its wait set anew; the attempt is present where this call arrived.
-    fn repeat_queued(&mut self, attempt: &Acquire) -> Outcome {
+    fn repeat_queued(&mut self, attempt: &Acquire, ticket: Ticket) -> Outcome {
         let until = self.now.after(attempt.wait.ms());
         let waiter = self
             .lock_mut(&attempt.lock)
-            .and_then(|lock| lock.waiter_mut(&attempt.key))
+            .and_then(|lock| lock.waiter_mut(ticket))
             .expect("the caller has seen the waiter");
         let former = std::mem::replace(&mut waiter.waiting.until, until);
         waiter.home = attempt.home;
-        let ticket = waiter.ticket;
         self.timers.clear(former, ticket);
         self.timers.set(until, ticket, &attempt.lock);
         self.make_present(attempt.home);

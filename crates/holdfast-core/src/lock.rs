@@ -97,8 +97,13 @@ impl Lock {
         self.queue.iter().flat_map(|queue| queue.iter())
     }
 
-    pub(crate) fn waiter_mut(&mut self, key: &AttemptKey) -> Option<&mut Waiter> {
-        self.queue.as_mut()?.iter_mut().find(|waiter| waiter.key == *key)
+    pub(crate) fn waiter(&self, ticket: Ticket) -> Option<&Waiter> {
+        self.queue.as_ref()?.get(self.place_of(ticket)?)
+    }
+
+    pub(crate) fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        let at = self.place_of(ticket)?;
+        self.queue.as_mut()?.get_mut(at)
     }
 
     pub(crate) fn queue_len(&self) -> usize {
@@ -120,11 +125,6 @@ impl Lock {
     /// Where a waiter stands in the queue, from 0.
     pub(crate) fn place_of(&self, ticket: Ticket) -> Option<usize> {
         self.queue.as_ref()?.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
-    }
-
-    /// The ticket of an attempt that waits.
-    pub(crate) fn ticket_of(&self, key: &AttemptKey) -> Option<Ticket> {
-        self.waiters().find(|waiter| waiter.key == *key).map(|waiter| waiter.ticket)
     }
 
     /// Takes a waiter out of the queue; an empty queue takes no memory.

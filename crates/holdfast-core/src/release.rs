@@ -24,9 +24,8 @@ impl LockTable {
 
     /// The client of a call has gone. A newer call of the same attempt keeps what it has.
     pub(crate) fn abandon(&mut self, lock: &LockName, key: &AttemptKey, home: Home) -> Outcome {
-        let record = self.locks.get(lock);
-        let holds = record.and_then(|r| r.hold(key)).is_some_and(|hold| hold.home == home);
-        let waits = record.is_some_and(|r| r.waiters().any(|w| w.key == *key && w.home == home));
+        let holds = self.locks.get(lock).and_then(|r| r.hold(key)).is_some_and(|hold| hold.home == home);
+        let waits = self.waiter(lock, key).is_some_and(|waiter| waiter.home == home);
         if holds || waits {
             self.give_up(lock, key, Cause::Abandoned);
         }
@@ -35,6 +34,7 @@ impl LockTable {
 
     /// What was given up: a hold's fence, or none for a place in the queue. None if the attempt has neither.
     fn give_up(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) -> Option<Option<Fence>> {
+        let ticket = self.waiting.get(key).copied();
         let record = self.lock_mut(lock)?;
         let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key) {
             let fence = hold.fence;
@@ -42,7 +42,7 @@ impl LockTable {
             self.settle(lock);
             Some(fence)
         } else {
-            let waiter = record.ticket_of(key).and_then(|ticket| record.remove_waiter(ticket))?;
+            let waiter = record.remove_waiter(ticket?)?;
             self.note_left(lock, waiter, cause);
             self.file(lock);
             None

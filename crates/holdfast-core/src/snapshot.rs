@@ -3,7 +3,7 @@
 //! A snapshot is a stream of records, each a length (u32, little endian) and a postcard-encoded [`Record`]; the first
 //! is the header. The stream may be cut into pieces anywhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -251,6 +251,7 @@ impl LockTable {
 
     fn restore(header: Header, locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
         let mut timers = Timers::default();
+        let mut waiting = BTreeMap::new();
         let mut stalled = BTreeSet::new();
         for (name, lock) in &locks {
             for hold in &lock.holders {
@@ -258,6 +259,7 @@ impl LockTable {
             }
             for waiter in lock.waiters() {
                 timers.set(waiter.waiting.until, waiter.ticket, name);
+                waiting.insert(waiter.key, waiter.ticket);
             }
             if lock.has_room() {
                 stalled.insert(name.clone());
@@ -273,6 +275,7 @@ impl LockTable {
             endings,
             nodes: header.nodes,
             timers,
+            waiting,
             stalled,
             ..Self::default()
         }

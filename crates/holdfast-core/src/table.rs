@@ -1,6 +1,6 @@
 //! The state machine: all locks, and the one function that changes them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -8,7 +8,7 @@ use imbl::OrdMap;
 use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
-use crate::ids::{ClusterId, Fence, NodeId, StorageId};
+use crate::ids::{AttemptKey, ClusterId, Fence, NodeId, StorageId};
 use crate::lock::{Hold, Lock, Ticket, Waiter};
 use crate::name::LockName;
 use crate::node::Nodes;
@@ -43,6 +43,8 @@ pub struct LockTable {
     pub(crate) nodes: Nodes,
     /// Derived.
     pub(crate) timers: Timers,
+    /// The attempts that wait, wherever. Derived.
+    pub(crate) waiting: BTreeMap<AttemptKey, Ticket>,
     /// Locks that are free although somebody waits, all of them absent. Derived.
     pub(crate) stalled: BTreeSet<LockName>,
     /// Of the entry that is being applied.
@@ -161,6 +163,7 @@ impl LockTable {
             let record = self.lock_mut(name).expect("the lock was there a moment ago");
             let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
             self.timers.clear(waiter.waiting.until, waiter.ticket);
+            self.waiting.remove(&waiter.key);
             if !self.grant_from_queue(name, waiter) {
                 break;
             }
@@ -172,6 +175,12 @@ impl LockTable {
     fn next_in_turn(&self, name: &LockName) -> Option<Ticket> {
         let lock = self.locks.get(name).filter(|lock| lock.has_room())?;
         self.present_waiters(lock).next().map(|waiter| waiter.ticket)
+    }
+
+    /// The attempt's place in the queue of the lock, if it waits there.
+    pub(crate) fn waiter(&self, name: &LockName, key: &AttemptKey) -> Option<&Waiter> {
+        let ticket = self.waiting.get(key)?;
+        self.locks.get(name)?.waiter(*ticket)
     }
 
     /// Those who wait for the lock and whose client is there, in their order.
@@ -203,6 +212,7 @@ impl LockTable {
 
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
         self.timers.set(waiter.waiting.until, waiter.ticket, name);
+        self.waiting.insert(waiter.key, waiter.ticket);
         self.lock_entry(name).enqueue(waiter);
     }
 
@@ -267,6 +277,7 @@ impl LockTable {
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
         self.timers.clear(waiter.waiting.until, waiter.ticket);
+        self.waiting.remove(&waiter.key);
         if cause == Cause::Released {
             let ending = Ending { cause, fence: None, at: self.now };
             self.endings.remember(waiter.key, ending);
@@ -284,7 +295,7 @@ impl LockTable {
         &mut self,
         lock: &LockName,
         owner: crate::name::Owner,
-        key: crate::ids::AttemptKey,
+        key: AttemptKey,
         home: crate::ids::Home,
         what: Happening,
     ) -> Event {

@@ -155,7 +155,7 @@ impl LockTable {
         if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
             return Standing::Held(hold.grant(self.now));
         }
-        if lock.is_some_and(|lock| lock.waiters().any(|waiter| waiter.key == *key)) {
+        if self.waiter(name, key).is_some() {
             return Standing::Queued;
         }
         self.endings.get(key, self.now).map_or(Standing::Unknown, |ending| Standing::Ended(ending.cause))

@@ -1,0 +1,159 @@
+//! What people do: a command, told in few words.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Acquire, AttemptKey, Fence, Home, LockName, Metadata, NodeId, Op, Owner, Ttl, Wait};
+
+/// Somebody who uses locks, through one node unless it is said otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Person {
+    /// Owner label, and token unless it is said otherwise.
+    pub(crate) name: &'static str,
+    /// The node that the person's client is connected to.
+    pub(crate) node: u64,
+}
+
+pub(crate) const ALICE: Person = Person { name: "alice", node: 1 };
+pub(crate) const BOB: Person = Person { name: "bob", node: 2 };
+pub(crate) const CAROL: Person = Person { name: "carol", node: 3 };
+pub(crate) const DAVE: Person = Person { name: "dave", node: 1 };
+
+#[derive(Clone, Debug)]
+enum What {
+    Acquire { ttl_ms: u64, wait_ms: u64, metadata: Option<String> },
+    Renew { ttl_ms: Option<u64> },
+    Release,
+    Abandon { call: Option<Home> },
+}
+
+/// Something that a person does to a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Deed {
+    lock: String,
+    owner: String,
+    token: String,
+    node: u64,
+    what: What,
+}
+
+pub(crate) fn acquire(who: Person, lock: &str) -> Deed {
+    let what = What::Acquire { ttl_ms: u64::from(Ttl::DEFAULT_MS), wait_ms: 0, metadata: None };
+    Deed::new(who, lock, what)
+}
+
+pub(crate) fn renew(who: Person, lock: &str) -> Deed {
+    Deed::new(who, lock, What::Renew { ttl_ms: None })
+}
+
+pub(crate) fn release(who: Person, lock: &str) -> Deed {
+    Deed::new(who, lock, What::Release)
+}
+
+/// The client of the person's last acquire hangs up.
+pub(crate) fn abandon(who: Person, lock: &str) -> Deed {
+    Deed::new(who, lock, What::Abandon { call: None })
+}
+
+impl Deed {
+    fn new(who: Person, lock: &str, what: What) -> Self {
+        Self { lock: lock.into(), owner: who.name.into(), token: who.name.into(), node: who.node, what }
+    }
+
+    /// Of an acquire or a renewal.
+    pub(crate) fn ttl_ms(mut self, ms: u64) -> Self {
+        match &mut self.what {
+            What::Acquire { ttl_ms, .. } => *ttl_ms = ms,
+            What::Renew { ttl_ms } => *ttl_ms = Some(ms),
+            What::Release | What::Abandon { .. } => panic!("only an acquire and a renewal have a TTL"),
+        }
+        self
+    }
+
+    pub(crate) fn wait_ms(mut self, ms: u64) -> Self {
+        let What::Acquire { wait_ms, .. } = &mut self.what else { panic!("only an acquire waits") };
+        *wait_ms = ms;
+        self
+    }
+
+    pub(crate) fn metadata(mut self, json: &str) -> Self {
+        let What::Acquire { metadata, .. } = &mut self.what else { panic!("only an acquire has metadata") };
+        *metadata = Some(json.into());
+        self
+    }
+
+    /// The call whose client hung up, if it is not the last one.
+    pub(crate) fn call(mut self, home: Home) -> Self {
+        let What::Abandon { call } = &mut self.what else { panic!("only an abandon names a call") };
+        *call = Some(home);
+        self
+    }
+
+    pub(crate) fn token(mut self, token: &str) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    pub(crate) fn owner(mut self, owner: &str) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    pub(crate) fn through(mut self, node: u64) -> Self {
+        self.node = node;
+        self
+    }
+
+    /// Which attempt it is about.
+    pub(crate) fn key(&self) -> AttemptKey {
+        key_of(&self.lock, &self.token)
+    }
+
+    /// The command, made by the call `home`; `last_homes` tells where each attempt's last call came from.
+    pub(crate) fn op(&self, home: Home, last_homes: &BTreeMap<AttemptKey, Home>) -> Op {
+        let (lock, key) = (LockName::new(&self.lock).unwrap(), self.key());
+        match &self.what {
+            What::Acquire { ttl_ms, wait_ms, metadata } => Op::Acquire(Acquire {
+                lock,
+                key,
+                owner: Owner::new(&self.owner).unwrap(),
+                ttl: Ttl::from_ms(*ttl_ms).unwrap(),
+                wait: Wait::from_ms(*wait_ms).unwrap(),
+                metadata: metadata
+                    .as_deref()
+                    .map_or_else(Metadata::default, |json| Metadata::new(json).unwrap()),
+                home,
+            }),
+            What::Renew { ttl_ms } => {
+                Op::Renew { lock, key, ttl: ttl_ms.map(|ms| Ttl::from_ms(ms).unwrap()) }
+            }
+            What::Release => Op::Release { lock, key },
+            What::Abandon { call } => {
+                let home = call.or_else(|| last_homes.get(&key).copied());
+                Op::Abandon { lock, key, home: home.expect("only an attempt that was made can be abandoned") }
+            }
+        }
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.node)
+    }
+
+    pub(crate) fn is_acquire(&self) -> bool {
+        matches!(self.what, What::Acquire { .. })
+    }
+}
+
+/// The leader takes a grant back that nobody has claimed.
+pub(crate) fn unclaim(lock: &str, fence: Fence) -> Op {
+    Op::Unclaim { lock: LockName::new(lock).unwrap(), fence }
+}
+
+/// A stand-in for the hash over the lock's name and the token.
+fn key_of(lock: &str, token: &str) -> AttemptKey {
+    let fnv = |basis: u64| {
+        let text = lock.bytes().chain([0]).chain(token.bytes());
+        text.fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    };
+    let hash = u128::from(fnv(0xcbf2_9ce4_8422_2325)) << 64 | u128::from(fnv(0x6c62_272e_07bb_0142));
+    AttemptKey(hash.to_be_bytes())
+}

@@ -1,0 +1,16 @@
+//! The rules of the locks, told as stories: what people do at which time, and what has to come of it.
+
+#![allow(clippy::unwrap_used, reason = "what a story cannot go on without has to be there")]
+
+mod deed;
+mod events;
+mod fences;
+mod happened;
+mod identity;
+mod leases;
+mod names_and_limits;
+mod presence;
+mod queue;
+mod snapshot;
+mod story;
+mod tokens;
