@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::consensus::Raft;
 use crate::handle::CALL_TIMEOUT;
 use crate::log::Log;
+use crate::node_store::SnapshotEntry;
 use crate::replica::Inner;
 use crate::tasks::Closing;
 use crate::world::Runtime;
@@ -131,7 +132,32 @@ impl<R: Runtime> Inner<R> {
                 let _ = self.raft.trigger().purge_log(upto).await;
             }
             self.watch_space().await;
+            self.witness(index, bytes);
         }
+    }
+
+    /// Notes off the safety path what is durable here: a log that has lost it must not start.
+    fn witness(&self, snapshot_index: u64, snapshot_bytes: u64) {
+        let progress = *self.effects.progress().borrow();
+        match self.log.witness_point(progress.position.index) {
+            Ok(Some(point)) => self.node_store.set_witness(point),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "the log's witness is not told"),
+        }
+        let known = self.node_store.snapshots();
+        let Some(file) = self.snapshots.newest_file() else { return };
+        if known.first().is_some_and(|entry| entry.file == file) {
+            return;
+        }
+        for stale in known.iter().skip(1) {
+            self.node_store.remove_snapshot(&stale.file);
+        }
+        self.node_store.add_snapshot(SnapshotEntry {
+            file,
+            index: snapshot_index,
+            bytes: snapshot_bytes,
+            created_ms: progress.now.0,
+        });
     }
 
     /// Below the mark nothing new is taken, and a leader lets another node lead.

@@ -8,6 +8,8 @@ pub(crate) mod log_store;
 pub(crate) mod machine;
 pub(crate) mod network;
 pub(crate) mod snapshots;
+#[cfg(test)]
+mod suite;
 pub(crate) mod types;
 
 pub(crate) use types::{Raft, Types};

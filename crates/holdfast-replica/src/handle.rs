@@ -153,6 +153,8 @@ pub struct NodeStatus {
     pub syncs: u64,
     /// Seconds spent in syncs of the log.
     pub sync_seconds: f64,
+    /// Damaged stores of this node's own that were set aside.
+    pub node_stores_set_aside: u64,
     /// Lag of each follower in entries, if this node leads.
     pub follower_lag: BTreeMap<NodeId, u64>,
 }

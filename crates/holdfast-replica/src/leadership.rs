@@ -89,11 +89,6 @@ impl<R: Runtime> Leadership<R> {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// The leader's id, whether or not it has a majority.
-    pub(crate) fn leader_id(&self) -> Option<NodeId> {
-        self.raft.metrics().borrow_watched().current_leader
-    }
-
     /// Who leads now, with a majority.
     pub(crate) fn leader(&self) -> Leader<R> {
         let metrics = self.raft.metrics();

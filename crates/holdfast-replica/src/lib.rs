@@ -1,26 +1,31 @@
 //! One member of a cluster: consensus, storage, peers, proposals, waiting, reads.
-mod attempts;
-mod chores;
-mod claims;
-mod consensus;
+//!
+//! Its face is [`replica::Replica`], which speaks the language of the rules. [`node::open`] starts one in the real
+//! world; whoever hands in another [`world`] runs the same code in a simulation.
+
 pub mod disk;
-mod effects;
 pub mod handle;
-mod handover;
 pub mod identity;
-mod leadership;
 pub mod log;
 pub mod node;
 pub mod node_store;
 pub mod open;
 pub mod peers;
+pub mod replica;
+pub mod snapshot_files;
+pub mod world;
+
+mod attempts;
+mod chores;
+mod claims;
+mod consensus;
+mod effects;
+mod handover;
+mod leadership;
 mod proposals;
 mod reads;
-pub mod replica;
 mod service;
-pub mod snapshot_files;
 mod status;
 mod tasks;
 mod waiters;
 mod wire;
-pub mod world;

@@ -9,10 +9,11 @@ use openraft_rt_tokio::TokioRuntime;
 
 use crate::disk::{FolderDisk, OpenFolderError};
 pub use crate::handle::{OpenError, Timing};
+use crate::node_store::SledNodeStore;
 use crate::open::{OpenFolder, ReplicaParts};
 use crate::peers::{self, Hello, PeerIdentity, Peering, Refusal, RefusalReason, TcpTransport};
 use crate::replica::{Inner, Replica};
-use crate::world::{Disk, NodeId};
+use crate::world::{DiskLane, NodeId};
 
 /// A replica on tokio.
 pub type NodeReplica = Replica<TokioRuntime>;
@@ -45,8 +46,11 @@ pub struct NodeOptions {
 pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
     let initial_cluster = first_members(&options)?;
     let listener = listen(options.peer_listener)?;
-    let disk: Arc<dyn Disk> = Arc::new(FolderDisk::open(&options.data_dir).map_err(refused_folder)?);
-    let folder = OpenFolder::open::<TokioRuntime>(disk, options.node_id).await?;
+    let disk = Arc::new(FolderDisk::open(&options.data_dir).map_err(refused_folder)?);
+    let node_store = SledNodeStore::open(&options.data_dir)
+        .map_err(|error| OpenError::Folder(format!("the node's own store cannot be opened: {error}")))?;
+    let folder =
+        OpenFolder::open::<TokioRuntime>(disk.clone(), Arc::new(node_store), options.node_id).await?;
     let identity = Arc::new(PeerIdentity::new(
         options.node_id,
         folder.identity.storage_id,
@@ -61,6 +65,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         folder,
         transport,
         initial_cluster,
+        log_disk_stats: disk.stats(DiskLane::Log),
         timing: options.timing,
         client_url: options.client_url,
         version: options.version,

@@ -18,11 +18,13 @@ use crate::consensus::log_store::LogStore;
 use crate::consensus::machine::Machine;
 use crate::consensus::network::Network;
 use crate::consensus::snapshots::SnapshotStore;
+use crate::disk::DiskStats;
 use crate::effects::Effects;
 use crate::handle::{CALL_TIMEOUT, OpenError, Timing};
 use crate::identity::Identity;
 use crate::leadership::Leadership;
 use crate::log::Log;
+use crate::node_store::{NodeStore, check_witness};
 use crate::proposals::Driver;
 use crate::reads::Rounds;
 use crate::replica::{About, Inner, Replica};
@@ -35,6 +37,8 @@ use crate::world::{Disk, NodeId, Runtime, Transport};
 pub struct OpenFolder {
     /// Where it lies.
     pub disk: Arc<dyn Disk>,
+    /// What is known of it from before, off the safety path.
+    pub node_store: Arc<dyn NodeStore>,
     /// Whose it is.
     pub identity: Identity,
     /// Its log.
@@ -47,8 +51,13 @@ impl OpenFolder {
     /// Opens a node's folder, or makes a new one of an empty one.
     ///
     /// # Errors
-    /// [`OpenError::Damaged`] if it is not what was written; [`OpenError::Refused`] if it belongs to another node.
-    pub async fn open<R: Runtime>(disk: Arc<dyn Disk>, node_id: NodeId) -> Result<Self, OpenError> {
+    /// [`OpenError::Damaged`] if it is not what was written, or has lost what `node_store` has seen in it;
+    /// [`OpenError::Refused`] if it belongs to another node.
+    pub async fn open<R: Runtime>(
+        disk: Arc<dyn Disk>,
+        node_store: Arc<dyn NodeStore>,
+        node_id: NodeId,
+    ) -> Result<Self, OpenError> {
         let identity = match Identity::load(&*disk).map_err(damaged)? {
             Some(identity) if identity.node_id != node_id => {
                 return Err(OpenError::Refused(format!(
@@ -72,7 +81,8 @@ impl OpenFolder {
         }
         let (snapshots, found) = SnapshotFiles::open(disk.clone()).await.map_err(damaged)?;
         check_snapshots(&log, &snapshots, &found)?;
-        Ok(Self { disk, identity, log, snapshots })
+        check_witness(&log, node_store.witness().as_ref()).map_err(damaged)?;
+        Ok(Self { disk, node_store, identity, log, snapshots })
     }
 }
 
@@ -118,6 +128,8 @@ pub struct ReplicaParts {
     pub transport: Arc<dyn Transport>,
     /// The first members, by id with `HOST:PORT` for peers. Ignored with existing data.
     pub initial_cluster: BTreeMap<NodeId, String>,
+    /// What the disk has counted, for metrics.
+    pub log_disk_stats: Arc<DiskStats>,
     /// How quickly a lost leader is noticed.
     pub timing: Timing,
     /// Base URL that clients reach it by.
@@ -132,7 +144,7 @@ impl<R: Runtime> Replica<R> {
     /// # Errors
     /// If the folder cannot be used, or the timing makes no sense.
     pub async fn start(parts: ReplicaParts) -> Result<Self, OpenError> {
-        let OpenFolder { disk, identity, log, snapshots } = parts.folder;
+        let OpenFolder { disk, node_store, identity, log, snapshots } = parts.folder;
         let node_id = identity.node_id;
         let boot = u32::try_from(log.boot()).unwrap_or(u32::MAX);
         let snapshots = SnapshotStore::<R>::new(snapshots);
@@ -163,6 +175,8 @@ impl<R: Runtime> Replica<R> {
             reads,
             transport: parts.transport,
             disk,
+            log_disk_stats: parts.log_disk_stats,
+            node_store,
             log,
             snapshots,
             tasks: Tasks::new(),

@@ -15,10 +15,12 @@ use crate::chores;
 use crate::consensus::Raft;
 use crate::consensus::machine::Machine;
 use crate::consensus::snapshots::SnapshotStore;
+use crate::disk::DiskStats;
 use crate::effects::Effects;
 use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Unanswered};
 use crate::leadership::Leadership;
 use crate::log::Log;
+use crate::node_store::NodeStore;
 use crate::proposals::Proposals;
 use crate::reads::Reads;
 use crate::service::SharedService;
@@ -60,6 +62,8 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) reads: Reads<R>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log_disk_stats: Arc<DiskStats>,
+    pub(crate) node_store: Arc<dyn NodeStore>,
     pub(crate) log: Log,
     pub(crate) snapshots: SnapshotStore<R>,
     pub(crate) tasks: Tasks<R>,

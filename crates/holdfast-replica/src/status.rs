@@ -122,7 +122,9 @@ impl<R: Runtime> Replica<R> {
             endings: inner.effects.counters.endings(),
             grants: inner.effects.counters.grants.load(Ordering::Relaxed),
             follower_lag: follower_lag(inner.node_id, last_log_index, metrics.replication.as_ref()),
-            ..NodeStatus::default()
+            syncs: inner.log_disk_stats.syncs(),
+            sync_seconds: inner.log_disk_stats.sync_summary().micros_total as f64 / 1e6,
+            node_stores_set_aside: inner.node_store.health().set_aside,
         }
     }
 }

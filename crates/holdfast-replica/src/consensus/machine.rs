@@ -24,7 +24,7 @@ pub(crate) struct MachineState<R: Runtime> {
 
 impl<R: Runtime> MachineState<R> {
     pub(crate) fn meta(&self) -> SnapshotMeta<R> {
-        SnapshotMeta::<R> { last_log_id: self.last_applied.clone(), last_membership: self.membership.clone() }
+        SnapshotMeta::<R> { last_log_id: self.last_applied, last_membership: self.membership.clone() }
     }
 
     /// Term and index of the last applied entry.
@@ -94,7 +94,7 @@ impl<R: Runtime> Machine<R> {
         let mut state = self.lock();
         let Applied { outcomes, events } = group.map(|group| state.table.apply(&group)).unwrap_or_default();
         if let EntryPayload::Membership(membership) = payload {
-            state.membership = StoredMembership::<R>::new(Some(log_id.clone()), membership);
+            state.membership = StoredMembership::<R>::new(Some(log_id), membership);
         }
         state.last_applied = Some(log_id);
         self.effects.applied(state.position(), &state.table, events);
@@ -108,7 +108,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine<R> {
 
     async fn applied_state(&mut self) -> Result<(Option<LogId<R>>, StoredMembership<R>), io::Error> {
         let state = self.lock();
-        Ok((state.last_applied.clone(), state.membership.clone()))
+        Ok((state.last_applied, state.membership.clone()))
     }
 
     async fn apply<Strm>(&mut self, mut entries: Strm) -> Result<(), io::Error>
@@ -135,13 +135,13 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine<R> {
         snapshot: SnapshotFile,
     ) -> Result<(), io::Error> {
         let table = crate::consensus::snapshots::read_table(&snapshot)?;
-        self.snapshots.retire_old().await?;
+        self.snapshots.adopt(meta, &snapshot).await?;
         let mut state = self.lock();
         if state.last_applied >= meta.last_log_id {
             return Ok(()); // Overtaken by entries that were applied meanwhile.
         }
         state.table = table;
-        state.last_applied = meta.last_log_id.clone();
+        state.last_applied = meta.last_log_id;
         state.membership = meta.last_membership.clone();
         self.effects.installed(state.position(), &state.table);
         Ok(())

@@ -199,8 +199,8 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Peer<R> {
         let peer = &*self;
         let answers = input
             .map(move |request| {
-                let previous = request.prev_log_id.clone();
-                let last = request.entries.last().map(|entry| entry.log_id.clone()).or(previous.clone());
+                let previous = request.prev_log_id;
+                let last = request.entries.last().map(|entry| entry.log_id).or(previous);
                 let answer = peer.append(&request, option.soft_ttl());
                 async move { answer.await.map(|answer| (answer, previous, last)) }
             })
@@ -210,7 +210,7 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Peer<R> {
                     return future::ready(None);
                 }
                 let result = answer.map(|(answer, previous, last)| {
-                    let result = answer.into_stream_result(previous, last.clone());
+                    let result = answer.into_stream_result(previous, last);
                     *is_over = !matches!(&result, Ok(matching) if *matching == last);
                     result
                 });

@@ -50,11 +50,33 @@ impl<R: Runtime> SnapshotStore<R> {
         self.files.newest().map_or((0, 0), |file| (file.point().index, file.file_len()))
     }
 
+    /// File name of the newest one.
+    pub(crate) fn newest_file(&self) -> Option<String> {
+        self.files.newest().map(|file| file.file().to_owned())
+    }
+
     /// Begins one that ends where `meta` says.
     pub(crate) async fn begin(&self, meta: &SnapshotMeta<R>) -> io::Result<SnapshotWriter> {
-        let last = meta.last_log_id.as_ref().ok_or_else(|| io::Error::other("nothing is applied yet"))?;
-        let point = LogPoint { index: last.index, id: codec::encode_term::<R>(last) };
+        let point = match &meta.last_log_id {
+            Some(last) => LogPoint { index: last.index, id: codec::encode_term::<R>(last) },
+            None => LogPoint { index: 0, id: Bytes::new() }, // Nothing is applied yet.
+        };
         self.files.create(point, codec::encode_meta::<R>(meta)).await
+    }
+
+    /// Makes sure that a snapshot that comes from elsewhere is kept here.
+    ///
+    /// What was received from a leader is already: this is for whoever has it from another folder.
+    pub(crate) async fn adopt(&self, meta: &SnapshotMeta<R>, file: &SnapshotFile) -> io::Result<()> {
+        let has_it = self.files.newest().is_some_and(|newest| newest.point().index >= file.point().index);
+        if !has_it {
+            let mut writer = self.begin(meta).await?;
+            for number in 0..file.chunk_count() {
+                writer.write_chunk(file.read_chunk(number)?).await?;
+            }
+            writer.finish().await?;
+        }
+        self.retire_old().await
     }
 
     /// Drops the ones that are not needed any more.

@@ -11,8 +11,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Pending;
 use super::driver::Paths;
-use crate::consensus::{Types, codec};
 use crate::consensus::types::GroupBytes;
+use crate::consensus::{Types, codec};
 use crate::leadership::Leading;
 use crate::world::Runtime;
 
@@ -41,8 +41,7 @@ impl<R: Runtime> Paths<R> {
         }
         let bytes = GroupBytes(Bytes::from(encoder.finish()));
         let (responder, told) = OneshotResponder::new_pair();
-        let write =
-            self.raft.write(bytes).with_leader(codec::led_in::<R>(leading.term)).responder(responder);
+        let write = self.raft.write(bytes).with_leader(codec::led_in::<R>(leading.term)).responder(responder);
         self.stats.groups.fetch_add(1, Ordering::Relaxed);
         if write.await.is_err() {
             group.into_iter().for_each(|pending| pending.fail("this node is shutting down"));
