@@ -15,8 +15,8 @@ pub(crate) type Answer = Response<AnswerBody>;
 
 /// The body of a response.
 ///
-/// A grant in it counts as delivered once the connection has taken the bytes and asks for more. Dropped before (the
-/// client has hung up), it gives the grant up.
+/// A grant in it counts as delivered once the connection has taken the bytes. Dropped before (the client has hung up),
+/// it gives the grant up.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerBody {
     data: Option<Bytes>,
@@ -31,17 +31,15 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(data) = self.data.take() {
-            return Poll::Ready(Some(Ok(Frame::data(data))));
-        }
+        let Some(data) = self.data.take() else { return Poll::Ready(None) };
         if let Some(delivery) = self.delivery.take() {
             delivery.delivered();
         }
-        Poll::Ready(None)
+        Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_none() && self.delivery.is_none()
+        self.data.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
