@@ -1,5 +1,7 @@
 //! What the rules cost: one operation on a table of 100,000 locks, and the snapshot of all of it.
 
+#![allow(clippy::disallowed_types, reason = "divan keeps its list of benchmarks in a static")]
+
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use holdfast_core::{

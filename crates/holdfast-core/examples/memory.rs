@@ -3,6 +3,7 @@
 //! Prints the bytes of heap per held lock, per waiter and per remembered ending, counted by the allocator.
 
 #![allow(clippy::print_stdout, reason = "a report for whoever runs it")]
+#![allow(clippy::disallowed_types, reason = "an allocator counts across threads")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -3,6 +3,12 @@
 //! [`LockTable`] is a value; [`LockTable::apply`] is the only thing that changes it. There is no clock, IO, randomness,
 //! task, channel or hash-ordered map in this crate, so every replica computes the same bytes from the same log. A
 //! rejection is an outcome like any other.
+//!
+//! Clippy holds it to that: `clippy.toml` names what may not be used here.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+#![deny(clippy::iter_over_hash_type, clippy::float_arithmetic)]
 
 mod acquire;
 mod command;
