@@ -87,7 +87,10 @@ impl AcquireRequest {
     /// The owner, checked.
     pub fn owner(&self) -> Result<Owner, InvalidArgument> {
         match &self.owner {
-            Some(text) => Owner::new(text).map_err(|error| InvalidArgument::new("owner", error)),
+            Some(text) => Owner::new(text).map_err(|error| {
+                let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
+                InvalidArgument::new("owner", format_args!("{error}; {rule}"))
+            }),
             None => Ok(Owner::default()),
         }
     }

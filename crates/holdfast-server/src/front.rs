@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -14,7 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::http::Service;
+use crate::http::{Answer, Service};
+use crate::socket::{Remains, Socket};
 
 /// Longest time for the head of a request to arrive, and for a connection to stay without one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -78,15 +81,30 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) {
     let _counted = service.connected();
+    let remains = Arc::new(Remains::default());
     let answer = service_fn(|request| {
-        let service = service.clone();
-        async move { Ok::<_, Infallible>(service.answer(request).await) }
+        let (service, remains) = (service.clone(), remains.clone());
+        async move { Ok::<_, Infallible>(service.answer(request, &remains).await) }
     });
-    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), answer));
+    serve(&server, Socket::new(stream, remains.clone()), answer, &mut stop).await;
+    remains.linger().await;
+}
+
+/// Lets hyper work until the connection ends or the node stops.
+async fn serve<S>(
+    server: &Builder<TokioExecutor>,
+    socket: Socket,
+    answer: S,
+    stop: &mut watch::Receiver<bool>,
+) where
+    S: hyper::service::Service<Request<Incoming>, Response = Answer, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    let mut connection = pin!(server.serve_connection(TokioIo::new(socket), answer));
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
-        () = told_to_stop(&mut stop) => {
+        () = told_to_stop(stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -11,6 +11,7 @@ mod request_id;
 mod route;
 mod service;
 
+pub(crate) use self::answer::Answer;
 pub(crate) use self::failure::{PROBLEM_JSON, RETRY_AFTER_MAX_S};
 pub(crate) use self::request_id::REQUEST_ID_LEN_MAX;
 pub(crate) use self::route::Route;

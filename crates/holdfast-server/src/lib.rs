@@ -11,6 +11,7 @@ mod http;
 mod metrics;
 mod node;
 mod openapi;
+mod socket;
 
 pub use config::{
     ConfigError, DurationError, LISTEN_DEFAULT, LOG_LEVEL_DEFAULT, LogFormat, PEER_LISTEN_DEFAULT,

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use holdfast_api::{ErrorCode, InvalidArgument};
 use holdfast_core::LockName;
 use holdfast_replica::node::NodeReplica;
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
@@ -24,6 +25,7 @@ use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
+use crate::socket::Remains;
 
 /// A request that takes longer than this beyond its own wait is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -74,8 +76,9 @@ impl Service {
     }
 
     /// Answers a request, whatever it is. Dropped before the end, it means that the client has hung up.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(crate) async fn answer(&self, request: Request<Incoming>, remains: &Remains) -> Answer {
         let (head, body) = request.into_parts();
+        let has_body = !body.is_end_stream();
         let begun = Instant::now();
         let id = self.ids.of(&head.headers);
         let destination = route::find(head.uri.path());
@@ -90,6 +93,7 @@ impl Service {
         let code = result.as_ref().err().map(Failure::code);
         let took = begun.elapsed();
         observed.answered(code, took);
+        remains.note_unread_body(has_body && code.is_some_and(leaves_body_unread));
         log(&call, route, code, took, &id);
         let mut answer = result.unwrap_or_else(|failure| failure.into_answer(&id));
         answer.headers_mut().insert(X_REQUEST_ID, id);
@@ -139,6 +143,12 @@ impl Service {
             Route::Digest => handlers::digest(self, call).await,
         }
     }
+}
+
+/// Whether a request is refused with this code before all of its body was read.
+fn leaves_body_unread(code: ErrorCode) -> bool {
+    use ErrorCode::{InvalidArgument, MethodNotAllowed, NotFound, RequestTimeout, TooLarge};
+    matches!(code, InvalidArgument | MethodNotAllowed | NotFound | RequestTimeout | TooLarge)
 }
 
 fn lock_name(raw: &str) -> Result<LockName, InvalidArgument> {
