@@ -3,13 +3,17 @@
 //! Its face is [`replica::Replica`], which speaks the language of the rules. [`node::open`] starts one in the real
 //! world; whoever hands in another [`world`] runs the same code in a simulation.
 
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod disk;
 pub mod handle;
 pub mod identity;
 pub mod log;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node_store;
 pub mod open;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod peers;
 pub mod replica;
 pub mod snapshot_files;

@@ -151,6 +151,8 @@ impl Log {
 
     /// Appends entries, as one write: the first index must follow [`Log::last`].
     ///
+    /// Keeps the newest as they are given: bytes that are part of something larger keep that in memory, too.
+    ///
     /// `done` gets `InvalidInput`, and nothing is written, if the indexes have a gap or an entry is over 63 MiB.
     pub fn append(&self, entries: Vec<LogRecord>, done: DiskDone) {
         self.write(

@@ -1,5 +1,7 @@
 //! Three replicas in one process, on real folders and sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::net::TcpListener;
 use std::time::Duration;
 

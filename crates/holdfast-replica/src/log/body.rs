@@ -20,7 +20,7 @@ pub(super) enum Record {
     /// 6: the folder was opened; how often so far.
     Boot(u64),
     /// 7: everything that older segments said, at the beginning of each segment.
-    State(HardState),
+    State(Box<HardState>),
 }
 
 /// What the log remembers besides its entries.
@@ -101,13 +101,13 @@ impl Record {
             4 => Self::Purge(get_point(&mut body)??),
             5 => Self::Committed(std::mem::take(&mut body)),
             6 => Self::Boot(body.try_get_u64_le().ok()?),
-            7 => Self::State(HardState {
+            7 => Self::State(Box::new(HardState {
                 boot: body.try_get_u64_le().ok()?,
                 vote: get_optional_bytes(&mut body)?,
                 committed: get_optional_bytes(&mut body)?,
                 purged: get_point(&mut body)?,
                 last: get_point(&mut body)?,
-            }),
+            })),
             _ => return None,
         };
         body.is_empty().then_some(record)
@@ -178,8 +178,8 @@ mod tests {
             Record::Purge(point()),
             Record::Committed(Bytes::new()),
             Record::Boot(7),
-            Record::State(state),
-            Record::State(HardState::default()),
+            Record::State(Box::new(state)),
+            Record::State(Box::default()),
         ]
     }
 

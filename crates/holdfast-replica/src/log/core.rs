@@ -101,7 +101,7 @@ impl Core {
             Record::Purge(point) => self.apply_purge(point),
             Record::Committed(committed) => self.state.committed = Some(committed),
             Record::Boot(boot) => self.state.boot = boot,
-            Record::State(state) => self.apply_state(state)?,
+            Record::State(state) => self.apply_state(*state)?,
         }
         self.last_seq = seq;
         Ok(())
@@ -154,8 +154,7 @@ impl Core {
             self.begin_segment(&mut ops, durable_seq);
         }
         let committed = self.state.committed.clone().filter(|_| std::mem::take(&mut self.committed_is_new));
-        let records: Vec<_> = committed.map(Record::Committed).into_iter().chain(records).collect();
-        self.append(records, durable_seq, &mut ops);
+        self.append(committed.map(Record::Committed), records, durable_seq, &mut ops);
         self.shrink(durable_seq);
         Staged { ops, last_seq: self.last_seq, end_of_log: self.end_of_log() }
     }
@@ -171,7 +170,7 @@ impl Core {
         let file = segment::file_name(first_seq);
         let mut bytes = BytesMut::new();
         segment::write_header(&mut bytes, first_seq, self.storage_id);
-        let state = Record::State(self.state.clone());
+        let state = Record::State(Box::new(self.state.clone()));
         self.seal.write(&mut bytes, state.kind(), first_seq, durable_seq, |out| state.write_body(out));
         self.add_segment(first_seq, bytes.len() as u64);
         self.last_seq = first_seq;
@@ -184,30 +183,30 @@ impl Core {
         ]);
     }
 
-    fn append(&mut self, records: Vec<Record>, durable_seq: u64, ops: &mut Vec<DiskOp>) {
+    fn append(
+        &mut self,
+        first: Option<Record>,
+        records: Vec<Record>,
+        durable_seq: u64,
+        ops: &mut Vec<DiskOp>,
+    ) {
         let Segment { first_seq: segment, len: start, .. } = *self.active();
         let file = self.active().file();
-        let len_hint = records.iter().map(|record| HEADER_LEN + record.body_len_hint()).sum();
+        let len_hint = records.iter().chain(&first).map(|record| HEADER_LEN + record.body_len_hint()).sum();
         let mut out = BytesMut::with_capacity(len_hint);
-        let mut placed = Vec::with_capacity(records.len());
-        for (record, seq) in records.into_iter().zip(self.last_seq + 1..) {
-            let at = out.len();
+        for record in first.into_iter().chain(records) {
+            let (seq, at) = (self.last_seq + 1, out.len());
             self.seal.write(&mut out, record.kind(), seq, durable_seq, |out| record.write_body(out));
-            placed.push((seq, record, at..out.len()));
-        }
-        let bytes = out.freeze();
-        for (seq, record, place) in placed {
             let location = Location {
                 segment,
-                offset: u32::try_from(start + place.start as u64).expect("a segment is far below 4 GiB"),
-                len: u32::try_from(place.len()).expect("a record is at most 64 MiB"),
+                offset: u32::try_from(start + at as u64).expect("a segment is far below 4 GiB"),
+                len: u32::try_from(out.len() - at).expect("a record is at most 64 MiB"),
             };
-            let record = sharing(record, &bytes, place.start);
             self.apply(seq, record, location).expect("it was checked before it was staged");
         }
-        self.segments.back_mut().expect("an open log has a segment").len += bytes.len() as u64;
-        if !bytes.is_empty() {
-            ops.push(DiskOp::Append { file: file.clone(), bytes });
+        self.segments.back_mut().expect("an open log has a segment").len += out.len() as u64;
+        if !out.is_empty() {
+            ops.push(DiskOp::Append { file: file.clone(), bytes: out.freeze() });
         }
         ops.push(DiskOp::Sync { file });
     }
@@ -314,18 +313,4 @@ impl Core {
     fn active(&self) -> &Segment {
         self.segments.back().expect("an open log has a segment")
     }
-}
-
-/// The same record with its bytes in the buffer that was written, so that nothing is kept twice.
-fn sharing(record: Record, written: &Bytes, start: usize) -> Record {
-    let Record::Entry(entry) = record else { return record };
-    let body = written.slice(start + HEADER_LEN..);
-    // See the layout of an entry: index, length of the id, id, payload.
-    let id_at = 12;
-    let payload_at = id_at + entry.id.len();
-    Record::Entry(LogRecord {
-        index: entry.index,
-        id: body.slice(id_at..payload_at),
-        payload: body.slice(payload_at..payload_at + entry.payload.len()),
-    })
 }
