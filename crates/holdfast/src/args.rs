@@ -1,6 +1,7 @@
 //! The command line. Every flag has an environment variable `HOLDFAST_<FLAG>`.
 
 mod api;
+mod lock;
 mod node;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ pub(crate) use self::api::{
     AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, ListArgs, ReadArgs, ReleaseArgs, RenewArgs,
     StatusArgs,
 };
+pub(crate) use self::lock::LockArgs;
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a whole cluster in this process, on loopback, for development
     Dev(DevArgs),
+    /// Run a command while holding a lock
+    Lock(LockArgs),
     /// Acquire a lock and print its token and fence
     #[command(after_help = STATUSES_HELP)]
     Acquire(AcquireArgs),

@@ -6,6 +6,7 @@ mod dev;
 mod duration;
 mod exit;
 mod healthcheck;
+mod lock;
 mod logging;
 mod output;
 mod print;
@@ -16,18 +17,22 @@ mod stop;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, ClusterCommand, Command};
 use crate::exit::{Failure, USAGE};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
+    let result = match parsed {
+        Ok((cli, matches)) => run(cli, &matches),
         Err(error) => return explain(&error),
     };
-    match run(cli) {
+    match result {
         Ok(code) => code,
         Err(failure) => {
             // If not even stderr takes it, the status must do.
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<ExitCode, Failure> {
+fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     let Cli { log, command } = cli;
     if !matches!(command, Command::Serve(_) | Command::Dev(_)) {
@@ -46,6 +51,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(args) => serve::run(args, log).map(done),
         Command::Dev(args) => dev::run(args, &log).map(done),
+        Command::Lock(args) => lock::run(args, matches.subcommand_matches("lock")),
         Command::Acquire(args) => api::acquire(args).map(done),
         Command::Renew(args) => api::renew(args).map(done),
         Command::Release(args) => api::release(args).map(done),

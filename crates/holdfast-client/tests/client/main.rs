@@ -1,5 +1,7 @@
 //! The client library against a server that follows a script.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 mod acquiring;
 mod calls;
 mod fake;

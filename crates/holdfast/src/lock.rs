@@ -1,0 +1,188 @@
+//! `holdfast lock`: a command that runs while a lock is held.
+
+mod command;
+mod lease;
+mod owner;
+mod signals;
+mod supervision;
+mod system;
+mod terminal;
+
+use std::ffi::c_int;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use holdfast_client::{AcquireError, Client, Guard, LockRequest, LossReason, ReleaseError};
+
+use self::command::NotStarted;
+use self::lease::LastMoments;
+use self::signals::Signals;
+use self::supervision::{Ended, Supervision};
+use self::system::SignalMask;
+use self::terminal::Terminal;
+use crate::args::LockArgs;
+use crate::exit::{BUSY, Failure, LOST};
+use crate::{api, runtime};
+
+/// How long the release at the end may take. The lease runs out by itself otherwise.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs the command and returns its exit status, or one of our own.
+///
+/// Everything happens on this thread: the kernel kills the command when the thread that started it is gone.
+pub(crate) fn run(args: LockArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
+    let wait = resolve_wait(&args, matches)?;
+    let mask = SignalMask::block(libc::SIGTTOU); // To handle the terminal from the background.
+    runtime::single_threaded()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let client = api::client(&args.client)?;
+        let request = request(&client, &args, wait);
+        let mut stopped_by = None;
+        let stop = async { stopped_by = Some(signals.next_ending().await) };
+        let guard = match request.acquire_until(stop).await {
+            Ok(guard) => guard,
+            Err(error) => return not_acquired(&args.name, error, stopped_by),
+        };
+        under_lock(&args, &client, guard, &mut signals, mask).await
+    })
+}
+
+/// How long to wait for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    No,
+    AtMost(Duration),
+    Forever,
+}
+
+/// A flag goes before the environment, also before the other flag's.
+fn resolve_wait(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<Waiting, Failure> {
+    let is_flag =
+        |id| matches.is_some_and(|matches| matches.value_source(id) == Some(ValueSource::CommandLine));
+    match (args.wait, args.no_wait) {
+        (Some(_), true) if is_flag("wait") && is_flag("no_wait") => {
+            Err(Failure::usage("--wait and --no-wait exclude each other: give one of them"))
+        }
+        (Some(wait), no_wait) if !wait.is_zero() && (!no_wait || is_flag("wait")) => {
+            Ok(Waiting::AtMost(wait))
+        }
+        (None, false) => Ok(Waiting::Forever),
+        (Some(_) | None, _) => Ok(Waiting::No),
+    }
+}
+
+fn request(client: &Client, args: &LockArgs, waiting: Waiting) -> LockRequest {
+    let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
+    let request = client.lock(&args.name).ttl(args.ttl).owner(owner);
+    match waiting {
+        Waiting::No => request,
+        Waiting::AtMost(wait) => request.wait(wait),
+        Waiting::Forever => request.wait_forever(),
+    }
+}
+
+fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> Result<ExitCode, Failure> {
+    Err(match error {
+        AcquireError::Stopped => {
+            let number = stopped_by.expect("only a signal stops the attempt");
+            let status = u8::try_from(128 + number).expect("signals are small numbers");
+            Failure::new(
+                status,
+                format!("signal {number} ended the wait for {name:?}; the command was not run"),
+            )
+        }
+        AcquireError::Busy { .. } => Failure::new(
+            BUSY,
+            format!("{name:?}: {error}. The command was not run; --wait waits for the lock"),
+        ),
+        AcquireError::WaitTimeout => {
+            Failure::new(BUSY, format!("{name:?}: {error}. The command was not run; --wait may be longer"))
+        }
+        AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
+        AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),
+        AcquireError::Unreachable(unanswered) => Failure::unreachable(unanswered),
+        AcquireError::Protocol(what) => Failure::unreachable(format!("unexpected answer: {what}")),
+    })
+}
+
+fn lost_before_start(name: &str, reason: LossReason) -> String {
+    format!(
+        "{name:?} was granted, but lost before the command could start ({reason}); a longer --ttl may help"
+    )
+}
+
+/// Runs the command, and releases the lock when nothing of it is left.
+async fn under_lock(
+    args: &LockArgs,
+    client: &Client,
+    mut guard: Guard,
+    signals: &mut Signals,
+    mask: SignalMask,
+) -> Result<ExitCode, Failure> {
+    let clock = client.clock();
+    system::adopt_orphans().map_err(|error| Failure::other(format!("cannot adopt orphans: {error}")))?;
+    let terminal = Terminal::open();
+    let start_by = match guard.deadline() {
+        Some(deadline) => LastMoments::before(deadline, guard.ttl(), args.kill_after).terminate_at,
+        None => clock.now(),
+    };
+    let ended = match command::start(&args.command, &guard, start_by, clock, terminal.as_ref(), mask) {
+        Ok(group) => {
+            let supervision = Supervision::new(group, &guard, clock, terminal.as_ref(), args.kill_after);
+            let ended = supervision.run(signals).await;
+            if let Some(terminal) = &terminal {
+                terminal.take_from(group);
+            }
+            Ok(ended)
+        }
+        Err(NotStarted::TooLate) => {
+            Err(Failure::new(LOST, lost_before_start(&args.name, LossReason::Deadline)))
+        }
+        Err(NotStarted::Failed(failure)) => Err(failure),
+    };
+    let loss = release(&mut guard).await;
+    let Ended { status, lost } = ended?;
+    if lost || loss.is_some() {
+        return Ok(ExitCode::from(LOST));
+    }
+    Ok(ExitCode::from(shell_status(status)))
+}
+
+/// Returns the loss that only the release has brought to light.
+async fn release(guard: &mut Guard) -> Option<LossReason> {
+    let was_held = guard.is_held();
+    match tokio::time::timeout(RELEASE_TIMEOUT, guard.release()).await {
+        Ok(Ok(())) => None,
+        // The command was over in time: that the release was late makes no difference to it.
+        Ok(Err(ReleaseError::Lost(LossReason::Deadline))) => None,
+        Ok(Err(ReleaseError::Lost(reason))) => {
+            if was_held {
+                say(&format!("the lock was lost while the command ran ({reason})"));
+            }
+            Some(reason)
+        }
+        Ok(Err(error)) => {
+            say(&format!("{error}; the lock stays taken until its lease has run out"));
+            None
+        }
+        Err(_) => {
+            say("the release was not confirmed in time; the lock may stay taken until its lease has run out");
+            None
+        }
+    }
+}
+
+/// As a shell has it: the exit status, or 128 and the signal.
+fn shell_status(status: ExitStatus) -> u8 {
+    let number = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// Messages go to stderr. That nobody reads them is no reason to stop.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "holdfast: {what}");
+}
