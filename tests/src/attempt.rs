@@ -1,0 +1,72 @@
+//! One client's attempt to get a lock.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+/// One attempt: everything that stays the same when it is repeated.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The lock.
+    pub lock: String,
+    /// Its secret.
+    pub token: String,
+    fields: Map<String, Value>,
+}
+
+impl Attempt {
+    /// An attempt with a token of its own, and the service's defaults otherwise.
+    pub fn at(lock: impl Into<String>) -> Self {
+        Self { lock: lock.into(), token: new_token(), fields: Map::new() }
+    }
+
+    /// Says who it is.
+    #[must_use]
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        self.with("owner", owner.into().into())
+    }
+
+    /// How long the lease lasts.
+    #[must_use]
+    pub fn ttl_ms(self, ttl_ms: u64) -> Self {
+        self.with("ttl_ms", ttl_ms.into())
+    }
+
+    /// How long to wait for the lock.
+    #[must_use]
+    pub fn wait_ms(self, wait_ms: u64) -> Self {
+        self.with("wait_ms", wait_ms.into())
+    }
+
+    /// The holder's own words.
+    #[must_use]
+    pub fn metadata(self, metadata: Value) -> Self {
+        self.with("metadata", metadata)
+    }
+
+    fn with(mut self, field: &str, value: Value) -> Self {
+        self.fields.insert(field.into(), value);
+        self
+    }
+
+    /// How long it waits.
+    pub fn wait(&self) -> Duration {
+        Duration::from_millis(self.fields.get("wait_ms").and_then(Value::as_u64).unwrap_or(0))
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        let mut body = self.fields.clone();
+        body.insert("token".into(), json!(self.token));
+        Value::Object(body)
+    }
+}
+
+/// A new secret: 128 bits of randomness in hexadecimal.
+///
+/// # Panics
+/// Without randomness.
+pub fn new_token() -> String {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    format!("{:032x}", u128::from_le_bytes(bytes))
+}

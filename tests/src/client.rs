@@ -1,0 +1,122 @@
+//! Plain HTTP to one node.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, NoAnswer, Reply};
+use crate::attempt::Attempt;
+
+/// The service answers within the wait and this, whatever happens.
+const OWED_WITHIN: Duration = Duration::from_secs(5);
+/// What a busy machine and the way back may add before the service is said to be silent.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Talks to one node. Dropping a call closes its connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    url: String,
+    pool: Pool<HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    /// A client for `http://HOST:PORT`, with connections of its own.
+    pub fn new(url: impl Into<String>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self { url: url.into(), pool: Pool::builder(TokioExecutor::new()).build(connector) }
+    }
+
+    /// The node's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `GET` a path.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.call(Method::GET, path, None, Duration::ZERO).await
+    }
+
+    /// `POST` JSON to a path, with a request that may wait for `wait`.
+    pub async fn post(&self, path: &str, body: &Value, wait: Duration) -> Reply {
+        self.call(Method::POST, path, Some(body), wait).await
+    }
+
+    /// Tries to get a lock.
+    pub async fn acquire(&self, attempt: &Attempt) -> Reply {
+        self.post(&path_of(&attempt.lock, "/acquire"), &attempt.body(), attempt.wait()).await
+    }
+
+    /// Renews what an attempt holds, with the TTL in force.
+    pub async fn renew(&self, attempt: &Attempt) -> Reply {
+        self.on_hold(attempt, "/renew").await
+    }
+
+    /// Releases what an attempt holds, or takes it out of the queue.
+    pub async fn release(&self, attempt: &Attempt) -> Reply {
+        self.on_hold(attempt, "/release").await
+    }
+
+    /// Looks at a lock.
+    pub async fn lock(&self, name: &str) -> Reply {
+        self.get(&path_of(name, "")).await
+    }
+
+    async fn on_hold(&self, attempt: &Attempt, action: &str) -> Reply {
+        let body = json!({ "token": attempt.token });
+        self.post(&path_of(&attempt.lock, action), &body, Duration::ZERO).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>, wait: Duration) -> Reply {
+        let begun = Instant::now();
+        let owed = wait + OWED_WITHIN + SLACK;
+        match tokio::time::timeout(owed, self.exchange(method, path, body)).await {
+            Ok(Ok((status, headers, body))) => Ok(Answer { status, headers, body, took: begun.elapsed() }),
+            Ok(Err(why)) => Err(NoAnswer::Broken(why)),
+            Err(_) => Err(NoAnswer::Silent(begun.elapsed())),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, hyper::HeaderMap, Value), String> {
+        let bytes = body.map_or(Bytes::new(), |body| Bytes::from(body.to_string()));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(bytes)).map_err(|error| error.to_string())?;
+        let answer = self.pool.request(request).await.map_err(|error| format!("{error:?}"))?;
+        let (head, body) = answer.into_parts();
+        let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+        Ok((head.status.as_u16(), head.headers, value))
+    }
+}
+
+fn path_of(lock: &str, action: &str) -> String {
+    format!("/v1/locks/{}{action}", encode_segment(lock))
+}
+
+/// Percent-encodes everything that is not plainly a letter or a digit.
+pub fn encode_segment(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut path, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => path.push(char::from(byte)),
+            _ => write!(path, "%{byte:02X}").expect("a string takes everything"),
+        }
+        path
+    })
+}
