@@ -167,11 +167,10 @@ impl<R: Runtime> Inner<R> {
         let was_short = self.is_short_of_space.swap(is_short, Ordering::Relaxed);
         if is_short && !was_short {
             tracing::error!(free, needed = SPACE_BYTES_MIN, "short of disk space: no new acquires are taken");
+            // Once: the others may be no better off, and leadership must not go round.
+            self.hand_over().await;
         } else if was_short && !is_short {
             tracing::info!(free, "there is disk space again");
-        }
-        if is_short && self.leadership.leading().is_some() {
-            self.hand_over().await;
         }
     }
 }
