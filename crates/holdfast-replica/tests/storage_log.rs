@@ -1,4 +1,9 @@
 //! The log against crashes, torn tails, damage and full disks.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of adapters to the real world"
+)]
 #![allow(clippy::unwrap_used, reason = "a helper that fails has failed the test")]
 
 #[path = "storage_log/crashes.rs"]

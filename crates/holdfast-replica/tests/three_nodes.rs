@@ -1,5 +1,9 @@
 //! Three replicas in one process, on real folders and sockets.
-
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of adapters to the real world"
+)]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::net::TcpListener;
