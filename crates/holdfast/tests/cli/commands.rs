@@ -1,0 +1,103 @@
+//! The commands that are one call of the API each.
+
+use crate::fake::{Fake, Reply, problem};
+use crate::processes::{agreeing, holdfast, run, stderr};
+
+async fn ran(fake: &Fake, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = holdfast(&fake.url());
+    command.args(arguments).env("HOLDFAST_TOKEN", "0123456789abcdef");
+    let output = run(command).await;
+    (output.status.code().unwrap(), String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+}
+
+#[tokio::test]
+async fn json_is_printed_as_the_service_sent_it() {
+    let json = r#"{ "name":"db","fence":null,  "released":true, "of_the_future":1.50 }"#;
+    let fake = Fake::start(move |_| Reply::Body(200, json.into())).await;
+    assert_eq!(ran(&fake, &["release", "db", "--json"]).await, (0, format!("{json}\n"), String::new()));
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_on_stderr_and_with_json_printed_as_the_service_sent_it() {
+    for (code, http, status) in [
+        ("held", 409, 75),
+        ("wait_timeout", 409, 75),
+        ("lease_expired", 409, 76),
+        ("lease_released", 409, 76),
+        ("lease_forced", 409, 76),
+        ("not_holder", 409, 76),
+        ("invalid_argument", 400, 64),
+        ("token_conflict", 409, 1),
+        ("deadlock_of_the_future", 409, 1),
+    ] {
+        let fake = Fake::start(move |_| problem(http, code)).await;
+        let (exit, stdout, stderr) = ran(&fake, &["renew", "db"]).await;
+        assert_eq!((exit, stdout.as_str()), (status, ""), "{code}");
+        assert!(stderr.starts_with("holdfast: ") && stderr.contains(code), "{stderr}");
+        let (exit, stdout, _) = ran(&fake, &["renew", "db", "--json"]).await;
+        assert_eq!(exit, status);
+        assert!(stdout.starts_with('{') && stdout.contains(code), "{stdout}");
+    }
+}
+
+#[tokio::test]
+async fn acquire_prints_token_and_fence_and_takes_its_options_from_the_environment_too() {
+    let fake = agreeing(30_000).await;
+    let (exit, stdout, stderr) =
+        ran(&fake, &["acquire", "db", "--ttl", "90s", "--metadata", r#"{"a":1}"#]).await;
+    assert_eq!((exit, stderr.as_str()), (0, ""));
+    for line in ["fence       7", "token       0123456789abcdef", "ttl         1m30s"] {
+        assert!(stdout.lines().any(|printed| printed == line), "{stdout}");
+    }
+    assert_eq!(fake.seen("acquire")[0].body["metadata"]["a"], 1);
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_leader_gives_69_and_says_what_to_look_at() {
+    let fake = Fake::start(|_| problem(503, "no_leader")).await;
+    for arguments in
+        [&["get", "db"][..], &["list"], &["cluster", "status"], &["acquire", "db"], &["release", "db"]]
+    {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--timeout", "100ms"]);
+        let (exit, stdout, stderr) = ran(&fake, &arguments).await;
+        assert_eq!((exit, stdout.as_str()), (69, ""), "{arguments:?}");
+        assert!(stderr.contains("HOLDFAST_ENDPOINTS"), "{stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_is_refused_without_being_shown() {
+    let fake = agreeing(30_000).await;
+    let (exit, _, stderr) = ran(&fake, &["release", "db", "--token", "not a token, but secret"]).await;
+    assert_eq!(exit, 64);
+    assert!(stderr.contains("--token") && !stderr.contains("secret"), "{stderr}");
+}
+
+#[tokio::test]
+async fn help_and_version_are_answers_and_show_no_token() {
+    let fake = agreeing(30_000).await;
+    for arguments in
+        [&["--help"][..], &["renew", "--help"], &["lock", "--help"], &["--version"], &["version"]]
+    {
+        let (exit, stdout, stderr) = ran(&fake, arguments).await;
+        assert_eq!((exit, stderr.as_str()), (0, ""), "{arguments:?}");
+        assert!(!stdout.is_empty() && !stdout.contains("0123456789abcdef"), "{stdout}");
+    }
+    let (exit, stdout, _) = ran(&fake, &[]).await;
+    assert_eq!((exit, stdout.as_str()), (64, ""));
+}
+
+#[tokio::test]
+async fn a_healthcheck_succeeds_with_status_200_only() {
+    for (status, expected) in [(200, 0), (204, 1), (503, 1)] {
+        let fake = Fake::start(move |_| Reply::Body(status, String::new())).await;
+        let url = format!("{}/readyz", fake.url());
+        assert_eq!(ran(&fake, &["healthcheck", "--url", &url]).await.0, expected, "{status}");
+    }
+    let frozen = Fake::start(|_| Reply::Hang).await;
+    let began = std::time::Instant::now();
+    assert_eq!(ran(&frozen, &["healthcheck", "--url", &frozen.url()]).await.0, 1);
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    assert_eq!(ran(&frozen, &["healthcheck", "--url", "nonsense"]).await.0, 1);
+}
