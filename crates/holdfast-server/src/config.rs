@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use holdfast_replica::handle::Timing;
 
-pub use self::duration::{DurationError, parse_duration};
 pub use self::options::ServeOptions;
 
 /// Where clients are served, unless it is told otherwise.

@@ -100,7 +100,7 @@ fn free_listeners() -> Result<Listeners, ServeError> {
     let mut last = None;
     for _ in 0..PORT_TRIES {
         let client = loopback(0)?;
-        let port = client.local_addr().map_err(|source| listen_error(source))?.port();
+        let port = client.local_addr().map_err(listen_error)?.port();
         match port.checked_add(PEER_PORT_OFFSET).ok_or_else(no_such_port).and_then(loopback) {
             Ok(peer) => return Ok(Listeners { client, peer }),
             Err(error) => last = Some(error),

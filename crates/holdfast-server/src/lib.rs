@@ -14,8 +14,7 @@ mod openapi;
 mod socket;
 
 pub use config::{
-    ConfigError, DurationError, LISTEN_DEFAULT, LOG_LEVEL_DEFAULT, LogFormat, PEER_LISTEN_DEFAULT,
-    ServeConfig, ServeOptions, parse_duration,
+    ConfigError, LISTEN_DEFAULT, LOG_LEVEL_DEFAULT, LogFormat, PEER_LISTEN_DEFAULT, ServeConfig, ServeOptions,
 };
 pub use dev::{DevCluster, DevOptions, dev_cluster};
 pub use node::{Listeners, Node, ServeError, serve};

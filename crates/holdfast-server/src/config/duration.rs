@@ -5,13 +5,13 @@ use std::time::Duration;
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no duration: write a whole number and a unit (ms, s, m, h), like 500ms or 60s")]
-pub struct DurationError(pub String);
+pub(super) struct DurationError(String);
 
 /// Reads a whole number with a unit: `ms`, `s`, `m` or `h`.
 ///
 /// # Errors
 /// Anything else, and what does not fit into 64 bits of milliseconds.
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let error = || DurationError(text.into());
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
