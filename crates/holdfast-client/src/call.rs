@@ -47,7 +47,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// A node answers within 5 s whatever happens to the cluster; one that is frozen does not.
-    const FIRST_TIMEOUT: Duration = Duration::from_secs(2);
+    const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
     const TIMEOUT_MAX: Duration = Duration::from_secs(6);
 
     /// The pace of calls that hang on nothing but their caller's patience.
@@ -64,7 +64,7 @@ impl Pace {
     pub(crate) fn renewal(until: Moment, ttl: Duration) -> Self {
         Self {
             until,
-            first_timeout: (ttl / 6).clamp(Duration::from_millis(30), Self::FIRST_TIMEOUT),
+            first_timeout: (ttl / 10).clamp(Duration::from_millis(30), Self::FIRST_TIMEOUT),
             timeout_max: Self::TIMEOUT_MAX,
             pause_max: (ttl / 10).clamp(Duration::from_millis(10), backoff::LONGEST),
         }

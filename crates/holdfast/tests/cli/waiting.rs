@@ -40,8 +40,8 @@ async fn a_signal_ends_the_wait_within_a_second_also_when_nobody_answers() {
 
 #[tokio::test]
 async fn it_waits_as_long_as_it_is_told_to_and_a_flag_goes_before_the_environment() {
-    let fake = agreeing(60_000).await;
-    let cases: [(&[&str], &[(&str, &str)], u64); 8] = [
+    type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], u64);
+    let cases: [Case; 8] = [
         (&[], &[], 600_000),
         (&["--wait", "2h"], &[], 600_000),
         (&["--wait", "1m30s"], &[], 90_000),
@@ -51,6 +51,7 @@ async fn it_waits_as_long_as_it_is_told_to_and_a_flag_goes_before_the_environmen
         (&["--wait", "7s"], &[("HOLDFAST_WAIT", "5s"), ("HOLDFAST_NO_WAIT", "true")], 7_000),
         (&[], &[("HOLDFAST_NO_WAIT", "0")], 600_000),
     ];
+    let fake = agreeing(60_000).await;
     for (flags, environment, wait_ms) in cases {
         let mut command = holdfast(&fake.url());
         command.args(["lock", "db"]).args(flags).args(["--", "true"]).envs(environment.iter().copied());
