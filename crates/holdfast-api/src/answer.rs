@@ -34,6 +34,7 @@ pub struct Released {
     /// The lock.
     pub name: String,
     /// The fence of the hold; null for an attempt that was only queued.
+    #[schema(required)]
     pub fence: Option<u64>,
     /// Always true.
     pub released: bool,
@@ -102,6 +103,7 @@ pub struct LockList {
     /// Locks that somebody holds or waits for.
     pub locks: Vec<Lock>,
     /// Give this as `after` to get the next page; null on the last one.
+    #[schema(required)]
     pub next: Option<String>,
     /// The event counter that this is true at.
     pub seq: u64,
@@ -133,10 +135,13 @@ pub struct Member {
     /// `HOST:PORT` for peers.
     pub peer_addr: String,
     /// Base URL for clients; null where it did not answer.
+    #[schema(required)]
     pub client_url: Option<String>,
     /// Version of its program; null where it did not answer.
+    #[schema(required)]
     pub version: Option<String>,
     /// The last log index that it has applied; null where it did not answer.
+    #[schema(required)]
     pub applied_index: Option<u64>,
 }
 
@@ -144,10 +149,12 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
     /// Made when the cluster was born; null before.
+    #[schema(required)]
     pub cluster_id: Option<String>,
     /// The node that answers.
     pub node_id: u64,
     /// The leader; null if none is known.
+    #[schema(required)]
     pub leader_id: Option<u64>,
     /// The answering node's term.
     pub term: u64,

@@ -21,12 +21,15 @@ pub struct Problem {
     pub code: ErrorCode,
     /// Identifies the request in the logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub request_id: Option<String>,
     /// With `held`: who is in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub holder: Option<HeldBy>,
     /// With `held`: how many wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub queue_length: Option<u64>,
 }
 

@@ -33,7 +33,12 @@ impl InvalidArgument {
 pub struct AcquireRequest {
     /// Public label, 1 to 256 bytes without control characters. Default `anonymous`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
-    #[schema(min_length = 1, max_length = 256, nullable = false)]
+    #[schema(
+        min_length = 1,
+        max_length = 256,
+        pattern = r"^[^\u0000-\u001F\u007F-\u009F]*$",
+        nullable = false
+    )]
     pub owner: Option<String>,
     /// The secret of this attempt, 16 to 128 characters of `[A-Za-z0-9_-]`. Left out: the service makes one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]

@@ -6,17 +6,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A development cluster for one test.
-pub struct Service {
-    pub cluster: DevCluster,
+pub(crate) struct Service {
+    pub(crate) cluster: DevCluster,
 }
 
 impl Service {
     /// One node, ready.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_nodes(1).await
     }
 
-    pub async fn start_nodes(nodes: u16) -> Self {
+    pub(crate) async fn start_nodes(nodes: u16) -> Self {
         let options = DevOptions { nodes, base_port: 0, ..DevOptions::default() };
         let cluster = dev_cluster(options).await.unwrap();
         cluster.ready().await.unwrap();
@@ -24,39 +24,39 @@ impl Service {
     }
 
     /// `HOST:PORT` of the first node.
-    pub fn addr(&self) -> &str {
+    pub(crate) fn addr(&self) -> &str {
         addr_of(&self.cluster.urls()[0])
     }
 
     /// A call with JSON, or without a body.
-    pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Reply {
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Reply {
         call(self.addr(), method, path, body).await
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, None).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Reply {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
         self.call("POST", path, Some(body)).await
     }
 
     /// Sends bytes as they are and reads until the service closes the connection.
-    pub async fn raw(&self, bytes: impl AsRef<[u8]>) -> Reply {
+    pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> Reply {
         raw(self.addr(), bytes).await
     }
 }
 
-pub fn addr_of(url: &str) -> &str {
+pub(crate) fn addr_of(url: &str) -> &str {
     url.strip_prefix("http://").unwrap()
 }
 
-pub async fn call(addr: &str, method: &str, path: &str, body: Option<Value>) -> Reply {
+pub(crate) async fn call(addr: &str, method: &str, path: &str, body: Option<Value>) -> Reply {
     raw(addr, request(method, path, body)).await
 }
 
 /// A request that asks for the connection to be closed.
-pub fn request(method: &str, path: &str, body: Option<Value>) -> String {
+pub(crate) fn request(method: &str, path: &str, body: Option<Value>) -> String {
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
     match body.map(|body| body.to_string()) {
         Some(body) => {
@@ -68,7 +68,7 @@ pub fn request(method: &str, path: &str, body: Option<Value>) -> String {
     request
 }
 
-pub async fn raw(addr: &str, bytes: impl AsRef<[u8]>) -> Reply {
+pub(crate) async fn raw(addr: &str, bytes: impl AsRef<[u8]>) -> Reply {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(bytes.as_ref()).await.unwrap();
     Reply::read(&mut stream).await
@@ -76,21 +76,21 @@ pub async fn raw(addr: &str, bytes: impl AsRef<[u8]>) -> Reply {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
     /// Reads until the service closes the connection.
-    pub async fn read(stream: &mut TcpStream) -> Self {
+    pub(crate) async fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
         Self::parse(&bytes)
     }
 
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");
@@ -102,21 +102,21 @@ impl Reply {
         Self { status, headers: lines.map(header).collect(), body: bytes[end + 4..].to_vec() }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         str::from_utf8(&self.body).unwrap()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The body of a success.
     #[track_caller]
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()
@@ -124,7 +124,7 @@ impl Reply {
 
     /// The body of a problem with this code, after a look at everything that each problem has.
     #[track_caller]
-    pub fn problem(&self, code: &str) -> Value {
+    pub(crate) fn problem(&self, code: &str) -> Value {
         let problem = self.json();
         assert_eq!(problem["code"], code, "{problem}");
         assert_eq!(problem["status"], self.status, "{problem}");
@@ -137,18 +137,18 @@ impl Reply {
 
     /// The detail of a problem with this code.
     #[track_caller]
-    pub fn detail(&self, code: &str) -> String {
+    pub(crate) fn detail(&self, code: &str) -> String {
         self.problem(code)["detail"].as_str().unwrap().to_owned()
     }
 }
 
 /// A token that differs from test to test by its last letter.
-pub fn token(letter: char) -> String {
+pub(crate) fn token(letter: char) -> String {
     format!("secret-of-a-test-{letter}")
 }
 
 /// The path of a lock with every byte of its name percent-encoded.
-pub fn path_of(name: &str, action: &str) -> String {
+pub(crate) fn path_of(name: &str, action: &str) -> String {
     let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
     format!("/v1/locks/{encoded}{action}")
 }
