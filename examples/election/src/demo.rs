@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 
 use crate::belief::{Belief, are_apart, merged};
 use crate::decisions::{Decision, Decisions};
-use crate::report::{BELIEVES, DECIDES, LEADS};
+use crate::report::{BELIEVES, DECIDES, LEADS, RENEWED};
 
 const LOCK: &str = "leader:dispatch";
 /// How much later than its TTL a lease may end, at most.
@@ -40,7 +40,9 @@ pub(crate) async fn play(stage: &mut Stage, endpoints: &[String], ttl: Duration)
     scene.until_waiting(2).await?;
 
     for again in ["", ", too"] {
-        stage.story.chapter(format!("{} is killed (SIGKILL){again}.", leader.actor.name()));
+        stage
+            .story
+            .chapter(format!("{} is killed (SIGKILL) right after a renewal{again}.", leader.actor.name()));
         let next = scene.kill_the_leader(stage, &leader, &mut workers).await?;
         leader = next;
         leaders.push(leader.term()?);
@@ -121,6 +123,8 @@ impl Scene {
         leader: &Leader,
         workers: &mut Vec<Actor>,
     ) -> Result<Leader, Trouble> {
+        // A lease that was renewed: what is left of it when its holder dies is not the whole TTL.
+        stage.line(&leader.actor, RENEWED).await?;
         let killed = Instant::now();
         leader.actor.kill()?;
         let next = self.next_leader(stage, workers).await?;

@@ -14,6 +14,8 @@ use crate::decisions::StaleFence;
 pub(crate) const LEADS: &str = "leads";
 /// … when it has decided something for the first time in its term.
 pub(crate) const DECIDES: &str = "decides";
+/// … when a renewal was confirmed. Beside the story.
+pub(crate) const RENEWED: &str = "(renewed";
 /// … when it tells how long it can believe in its lead. Beside the story: it is for arithmetic.
 pub(crate) const BELIEVES: &str = "(believes";
 
@@ -22,8 +24,10 @@ pub(crate) const BELIEVES: &str = "(believes";
 pub(crate) enum Report<'a> {
     /// It leads from now on.
     Leads { fence: u64, ttl: Duration },
-    /// A renewal was confirmed, or the lead has just begun or ended.
+    /// The lead has just begun or ended, or a renewal was confirmed.
     Believes(Belief),
+    /// A renewal was confirmed.
+    Renewed { fence: u64 },
     /// The first decision of its term is in the store.
     Decides { fence: u64 },
     /// It leads no more, and knows it.
@@ -52,6 +56,7 @@ impl fmt::Display for Report<'_> {
             Self::Believes(Belief { fence, from_ms, until_ms }) => {
                 write!(f, "{BELIEVES} in fence {fence} from {from_ms} until {until_ms})")
             }
+            Self::Renewed { fence } => write!(f, "{RENEWED} fence {fence})"),
             Self::Decides { fence } => write!(f, "{DECIDES} under fence {fence}"),
             Self::Lost { fence, reason } => write!(f, "leads no more (fence {fence}): {reason}"),
             Self::Overtaken(stale) => write!(f, "leads no more: the store refuses its decision, {stale}"),

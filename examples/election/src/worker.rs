@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use holdfast_client::{AcquireError, Client, Guard, LossReason, Standing};
+use holdfast_client::{AcquireError, Client, Guard, LossReason, Moment, Standing};
 use tokio::task::block_in_place;
 use tokio::time::MissedTickBehavior;
 
@@ -75,69 +75,99 @@ pub(crate) async fn work(
             Err(AcquireError::Lost(_)) => continue,
             Err(error) => return Err(WorkError::NotAsked(error)),
         };
-        let began_ms = since_boot_ms(client.clock().now());
-        let fence = guard.fence();
-        Report::Leads { fence, ttl: guard.ttl() }.say();
-        let end = lead(&guard, post, began_ms, &mut decisions, stop.as_mut()).await?;
+        let mut term = Term::begin(client, &guard, post, &mut decisions);
+        let end = term.lead(stop.as_mut()).await;
         // The belief ends before anybody else can get the lock.
-        let until_ms = since_boot_ms(client.clock().now());
+        let belief = term.belief_that_ends(client.clock().now());
         let released = guard.release().await;
-        match end {
-            End::Lost(reason) => Report::Lost { fence, reason }.say(),
+        match end? {
+            End::Lost(reason) => Report::Lost { fence: belief.fence, reason }.say(),
             End::Overtaken(stale) => Report::Overtaken(stale).say(),
             End::AskedToStop => {
                 match released {
-                    Ok(()) => Report::Resigned { fence }.say(),
+                    Ok(()) => Report::Resigned { fence: belief.fence }.say(),
                     Err(error) => Report::NotReleased(&error).say(),
                 }
-                Report::Believes(Belief { fence, from_ms: began_ms, until_ms }).say();
+                Report::Believes(belief).say();
                 return Ok(());
             }
         }
     }
 }
 
-/// Leads: decides something at regular times, and tells how long it can believe in its lead.
-async fn lead(
-    guard: &Guard,
-    post: &Post,
-    from_ms: u64,
-    decisions: &mut Decisions,
-    mut stop: Pin<&mut impl Future<Output = ()>>,
-) -> Result<End, WorkError> {
-    let fence = guard.fence();
-    let mut standing = guard.watch();
-    standing.mark_changed();
-    let mut times = tokio::time::interval(post.decide_every);
-    times.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut has_decided = false;
-    if let Err(stale) = block_in_place(|| decisions.begin_term(fence))? {
-        return Ok(End::Overtaken(stale));
+/// The time in which one grant lets a worker lead.
+struct Term<'a> {
+    guard: &'a Guard,
+    post: &'a Post,
+    decisions: &'a mut Decisions,
+    began: Moment,
+    has_decided: bool,
+    has_told_belief: bool,
+}
+
+impl<'a> Term<'a> {
+    fn begin(client: &Client, guard: &'a Guard, post: &'a Post, decisions: &'a mut Decisions) -> Self {
+        let began = client.clock().now();
+        Report::Leads { fence: guard.fence(), ttl: guard.ttl() }.say();
+        Self { guard, post, decisions, began, has_decided: false, has_told_belief: false }
     }
-    loop {
-        tokio::select! {
-            () = &mut stop => return Ok(End::AskedToStop),
-            _ = standing.changed() => {}
-            _ = times.tick() => {
-                // A look at the guard saves useless work. That no late decision counts is the store's business.
-                if guard.is_held() {
-                    if let Err(stale) = block_in_place(|| decisions.decide(fence, &post.owner))? {
-                        return Ok(End::Overtaken(stale));
-                    }
-                    if !has_decided {
-                        Report::Decides { fence }.say();
-                    }
-                    has_decided = true;
-                    continue;
-                }
+
+    /// Leads: decides something at regular times, and tells how long it can believe in its lead.
+    async fn lead(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<End, WorkError> {
+        if let Err(stale) = block_in_place(|| self.decisions.begin_term(self.guard.fence()))? {
+            return Ok(End::Overtaken(stale));
+        }
+        let mut standing = self.guard.watch();
+        standing.mark_changed();
+        let mut times = tokio::time::interval(self.post.decide_every);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let end = tokio::select! {
+                () = &mut stop => Some(End::AskedToStop),
+                _ = standing.changed() => self.tell_belief(),
+                _ = times.tick() => self.decide()?,
+            };
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
-        match guard.standing() {
+    }
+
+    /// Takes one decision. Returns why the term is over, if it is.
+    fn decide(&mut self) -> Result<Option<End>, WorkError> {
+        // A look at the guard saves useless work. That no late decision counts is the store's business.
+        if let Standing::Lost(reason) = self.guard.standing() {
+            return Ok(Some(End::Lost(reason)));
+        }
+        let fence = self.guard.fence();
+        if let Err(stale) = block_in_place(|| self.decisions.decide(fence, &self.post.owner))? {
+            return Ok(Some(End::Overtaken(stale)));
+        }
+        if !self.has_decided {
+            Report::Decides { fence }.say();
+            self.has_decided = true;
+        }
+        Ok(None)
+    }
+
+    /// Tells how long the lead can be believed in. Returns why the term is over, if it is.
+    fn tell_belief(&mut self) -> Option<End> {
+        match self.guard.standing() {
             Standing::Held { deadline } => {
-                Report::Believes(Belief { fence, from_ms, until_ms: since_boot_ms(deadline) }).say();
+                Report::Believes(self.belief_that_ends(deadline)).say();
+                if self.has_told_belief {
+                    Report::Renewed { fence: self.guard.fence() }.say();
+                }
+                self.has_told_belief = true;
+                None
             }
-            Standing::Lost(reason) => return Ok(End::Lost(reason)),
+            Standing::Lost(reason) => Some(End::Lost(reason)),
             Standing::Released => unreachable!("only the end of the term releases the lock"),
         }
+    }
+
+    fn belief_that_ends(&self, at: Moment) -> Belief {
+        let (from_ms, until_ms) = (since_boot_ms(self.began), since_boot_ms(at));
+        Belief { fence: self.guard.fence(), from_ms, until_ms }
     }
 }

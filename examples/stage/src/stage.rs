@@ -177,10 +177,7 @@ fn names(actors: &[&Actor]) -> String {
 
 /// Ends by itself: with its worker's output, or with the stage that hears it.
 async fn listen(actor: usize, name: String, voice: Voice, mouth: mpsc::Sender<Heard>) {
-    tokio::join!(
-        pass_on(actor, &name, voice.stdout, &mouth),
-        pass_on(actor, &name, voice.stderr, &mouth)
-    );
+    tokio::join!(pass_on(actor, &name, voice.stdout, &mouth), pass_on(actor, &name, voice.stderr, &mouth));
     // Nobody may be there to hear it any more.
     let _ = mouth.send(Heard::Silence(actor)).await;
 }

@@ -12,8 +12,9 @@ use crate::report::{APPLIED, BUSY, HOLDS, PAUSES, UNCHANGED};
 use crate::stock::Stock;
 
 const LOCK: &str = "stock-sync:warehouse-42";
-/// The longest pause before a retry.
+/// The longest pause before a retry in the first chapter.
 const RETRY_AT_MOST_MS: u64 = 2_000;
+const RETRY_SOON: [&str; 2] = ["--retry-at-most", "2000ms"];
 const DELIVERY: [&str; 6] = ["--event", "evt-1001", "--change", "bolts=40", "--change", "nuts=25"];
 const PICKING: [&str; 4] = ["--event", "evt-1002", "--change", "bolts=-5"];
 const COUNTING: [&str; 4] = ["--event", "evt-1003", "--change", "nuts=-1"];
@@ -55,7 +56,7 @@ impl Scene {
             "--ttl",
             "30s",
         ]);
-        command.args(["--retry-at-most", &format!("{RETRY_AT_MOST_MS}ms"), "--db"]).arg(&self.db).args(more);
+        command.arg("--db").arg(&self.db).args(more);
         stage.start(name, command)
     }
 
@@ -79,7 +80,7 @@ impl Scene {
 async fn two_get_the_same_event(stage: &mut Stage, scene: &Scene) -> Result<(), Trouble> {
     stage.story.chapter("Two workers get the same event at the same moment.");
     // Whichever gets the lock stops in the middle of its work until the other one has asked for it.
-    let flags = [&DELIVERY[..], &["--pause-in-work"]].concat();
+    let flags = [&DELIVERY[..], &RETRY_SOON, &["--pause-in-work"]].concat();
     let mut one = scene.worker(stage, "worker-1", &flags)?;
     let mut two = scene.worker(stage, "worker-2", &flags)?;
     let holds = stage.first_of(&[&one, &two], HOLDS).await?;
