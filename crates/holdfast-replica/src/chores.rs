@@ -21,9 +21,12 @@ use crate::world::Runtime;
 const TICK_EVERY_MS: u64 = 500;
 /// How often a node speaks for the clients that wait at it: four times within what its word is worth.
 const VOUCH_EVERY: Duration = Duration::from_millis(500);
-const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(200);
+const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// A grant from the queue that nobody has asked about for so long is taken back.
-const CLAIM_PATIENCE: Duration = Duration::from_millis(800);
+///
+/// Each node that has died with waiters at the head of a queue costs it this and a little more, one after the other, and
+/// together they may cost 2 s. A living node asks within a round trip; if it is slower, its waiter keeps its place.
+const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
 /// A snapshot is due once the log behind the last one is larger than it, and than this.
 const SNAPSHOT_LOG_BYTES_MIN: u64 = 16 << 20;
@@ -40,9 +43,9 @@ async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
 impl<R: Runtime> Inner<R> {
     /// Moves cluster time on while this node leads: at the next deadline, and every half second while one is set.
     pub(crate) async fn tick(&self, closing: Closing) {
-        let mut progress = self.effects.progress();
+        let mut progress = self.effects.progress.watch();
         while !closing.is_closed() {
-            let next_due = progress.borrow_and_update().next_due;
+            let next_due = progress.take().next_due;
             let wait = match (self.leadership.leading(), next_due) {
                 (Some(leading), Some(due)) => {
                     let now = leading.now();
@@ -60,8 +63,7 @@ impl<R: Runtime> Inner<R> {
             let slept = R::select3(closing.closed(), progress.changed(), R::sleep(wait)).await;
             match slept {
                 openraft_rt::Select3::First(()) => return,
-                openraft_rt::Select3::Second(Err(_)) => return,
-                openraft_rt::Select3::Second(Ok(())) => {}
+                openraft_rt::Select3::Second(()) => {}
                 openraft_rt::Select3::Third(()) if next_due.is_some() => self.proposals.tick(),
                 openraft_rt::Select3::Third(()) => {}
             }
@@ -82,7 +84,7 @@ impl<R: Runtime> Inner<R> {
     pub(crate) async fn check_claims(&self, closing: Closing) {
         let mut first_seen: BTreeMap<Fence, R::Instant> = BTreeMap::new();
         while pause::<R>(&closing, CLAIM_CHECK_EVERY).await {
-            let term = self.effects.progress().borrow().position.term;
+            let term = self.effects.progress.get().position.term;
             let open = self.effects.claims.open_in(term);
             let now = R::Instant::now();
             first_seen.retain(|fence, _| open.contains(fence));
@@ -138,7 +140,7 @@ impl<R: Runtime> Inner<R> {
 
     /// Notes off the safety path what is durable here: a log that has lost it must not start.
     fn witness(&self, snapshot_index: u64, snapshot_bytes: u64) {
-        let progress = *self.effects.progress().borrow();
+        let progress = self.effects.progress.get();
         match self.log.witness_point(progress.position.index) {
             Ok(Some(point)) => self.node_store.set_witness(point),
             Ok(None) => {}

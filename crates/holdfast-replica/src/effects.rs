@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_core::{Cause, ClusterId, ClusterTime, Event, Happening, LockTable};
-use tokio::sync::watch;
 
 use crate::claims::Claims;
 use crate::waiters::Waiters;
+use crate::watch::Watched;
 
 /// A place in the applied log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,22 +70,13 @@ pub(crate) struct Effects {
     pub(crate) waiters: Waiters,
     pub(crate) claims: Claims,
     pub(crate) counters: Counters,
-    progress: watch::Sender<Progress>,
+    /// How far this replica is.
+    pub(crate) progress: Watched<Progress>,
 }
 
 impl Effects {
     pub(crate) fn new(waiters: Waiters, claims: Claims) -> Self {
-        Self {
-            waiters,
-            claims,
-            counters: Counters::default(),
-            progress: watch::Sender::new(Progress::default()),
-        }
-    }
-
-    /// How far this replica is, and a way to wait until it is further.
-    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
-        self.progress.subscribe()
+        Self { waiters, claims, counters: Counters::default(), progress: Watched::new(Progress::default()) }
     }
 
     /// An entry was applied.
@@ -105,7 +96,7 @@ impl Effects {
     }
 
     fn advance(&self, position: Position, table: &LockTable) {
-        self.progress.send_replace(Progress {
+        self.progress.set(Progress {
             position,
             now: table.now(),
             next_due: table.next_due(),

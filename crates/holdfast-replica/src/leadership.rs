@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_core::ClusterTime;
+use openraft::RaftMetrics;
 use openraft::rt::WatchReceiver;
 use openraft_rt::Instant as _;
-use tokio::sync::watch;
 
-use crate::consensus::Raft;
+use crate::consensus::{Raft, Types};
 use crate::effects::{Effects, Progress};
 use crate::handle::Timing;
 use crate::tasks::Closing;
+use crate::watch::Watched;
 use crate::world::{NodeId, PeerAddress, Runtime};
 
 /// The clock of a leader: cluster time goes on from what its state machine had when it came to lead.
@@ -56,7 +57,7 @@ pub(crate) struct Leadership<R: Runtime> {
     node: NodeId,
     timing: Timing,
     raft: Raft<R>,
-    leading: watch::Sender<Option<Leading<R>>>,
+    leading: Watched<Option<Leading<R>>>,
     /// When this node last heard from a leader that had a majority.
     heard: Mutex<Option<R::Instant>>,
     changes: AtomicU64,
@@ -68,7 +69,7 @@ impl<R: Runtime> Leadership<R> {
             node,
             timing,
             raft,
-            leading: watch::Sender::new(None),
+            leading: Watched::new(None),
             heard: Mutex::new(None),
             changes: AtomicU64::new(0),
         }
@@ -81,7 +82,7 @@ impl<R: Runtime> Leadership<R> {
 
     /// This node's leadership, if it leads and has applied an entry of its term.
     pub(crate) fn leading(&self) -> Option<Leading<R>> {
-        *self.leading.borrow()
+        self.leading.get()
     }
 
     /// Leader changes that this node has seen.
@@ -91,12 +92,13 @@ impl<R: Runtime> Leadership<R> {
 
     /// Who leads now, with a majority.
     pub(crate) fn leader(&self) -> Leader<R> {
+        // Borrowed once: a second borrow within the first waits for a writer that waits for the first, for ever.
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let Some(leader) = metrics.current_leader else { return Leader::Nobody("no leader is elected") };
         if leader == self.node {
             return match self.leading() {
-                Some(_) if !self.has_majority() => Leader::Nobody("this node leads without a majority"),
+                Some(_) if !self.is_backed(&metrics) => Leader::Nobody("this node leads without a majority"),
                 Some(leading) => Leader::Me(leading),
                 None => Leader::Nobody("this node has just been elected"),
             };
@@ -112,8 +114,10 @@ impl<R: Runtime> Leadership<R> {
 
     /// Whether a majority has answered this leader within the last election timeout.
     pub(crate) fn has_majority(&self) -> bool {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
+        self.is_backed(&self.raft.metrics().borrow_watched())
+    }
+
+    fn is_backed(&self, metrics: &RaftMetrics<Types<R>>) -> bool {
         let is_alone = metrics.membership_config.voter_ids().count() == 1;
         is_alone || self.is_fresh(metrics.last_quorum_acked.as_ref().map(|at| **at))
     }
@@ -126,7 +130,7 @@ impl<R: Runtime> Leadership<R> {
     /// Follows elections until the replica closes.
     pub(crate) async fn follow(&self, effects: &Effects, closing: Closing) {
         let mut metrics = self.raft.server_metrics();
-        let mut progress = effects.progress();
+        let mut progress = effects.progress.watch();
         let mut last = None;
         loop {
             let (state, leader, term) = {
@@ -138,12 +142,12 @@ impl<R: Runtime> Leadership<R> {
                 last = leader;
                 self.changes.fetch_add(1, Ordering::Relaxed);
             }
-            self.update(state.is_leader().then_some(term), &progress.borrow_and_update());
+            self.update(state.is_leader().then_some(term), &progress.take());
             let changed = async {
                 tokio::select! {
                     biased;
                     changed = metrics.changed() => changed.is_ok(),
-                    changed = progress.changed() => changed.is_ok(),
+                    () = progress.changed() => true,
                 }
             };
             match R::select2(closing.closed(), changed).await {
@@ -155,7 +159,7 @@ impl<R: Runtime> Leadership<R> {
 
     /// Begins the clock once an entry of the own term is applied, and stops it with the leadership.
     fn update(&self, led_term: Option<u64>, progress: &Progress) {
-        self.leading.send_if_modified(|leading| {
+        self.leading.change(|leading| {
             let wanted = led_term.filter(|term| progress.position.term == *term);
             if wanted == leading.map(|leading| leading.term) {
                 return false;

@@ -32,4 +32,5 @@ mod service;
 mod status;
 mod tasks;
 mod waiters;
+mod watch;
 mod wire;

@@ -81,7 +81,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
             () = closing.closed() => {}
             cluster = formed.formed() => {
                 if let Err(error) = identity.set_cluster(cluster.0) {
-                    formed.0.failure.send_replace(Some(error.to_string()));
+                    formed.0.failure.set(Some(error.to_string()));
                 }
             }
         }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use holdfast_core::{ClusterId, NodeId as CoreNodeId, Op, Rejection, StorageId};
 use openraft::impls::BasicNode;
-use openraft_rt::Select2;
 use rand::Rng as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::claims::Claims;
 use crate::consensus::Raft;
@@ -31,6 +30,7 @@ use crate::replica::{About, Inner, Replica};
 use crate::snapshot_files::SnapshotFiles;
 use crate::tasks::Tasks;
 use crate::waiters::Waiters;
+use crate::watch::Watched;
 use crate::world::{Disk, NodeId, Runtime, Transport};
 
 /// A folder that was opened and checked: everything that has to be known before the network is.
@@ -184,8 +184,8 @@ impl<R: Runtime> Replica<R> {
             next_call: AtomicU32::new(1),
             has_recovered: AtomicBool::new(false),
             is_short_of_space: AtomicBool::new(false),
-            is_draining: watch::Sender::new(false),
-            failure: watch::Sender::new(None),
+            is_draining: Watched::new(false),
+            failure: Watched::new(None),
         });
         start_tasks(&inner, driver, rounds, errands_in, identity);
         inner.form(parts.initial_cluster).await?;
@@ -194,13 +194,8 @@ impl<R: Runtime> Replica<R> {
 
     /// The cluster's identity, as soon as it is known.
     pub async fn formed(&self) -> ClusterId {
-        let mut progress = self.0.effects.progress();
-        let known = progress.wait_for(|progress| progress.cluster.is_some()).await;
-        let known = known.ok().and_then(|progress| progress.cluster);
-        match known {
-            Some(cluster) => cluster,
-            None => std::future::pending().await, // Only once everything is gone.
-        }
+        let progress = self.0.effects.progress.wait_for(|progress| progress.cluster.is_some()).await;
+        progress.cluster.expect("that is what was waited for")
     }
 
     /// The folder that a node has registered, as far as this replica knows.
@@ -268,7 +263,7 @@ impl<R: Runtime> Inner<R> {
         recovered.await;
         let cluster = self.find_cluster().await;
         if let Err(error) = identity.set_cluster_id(&*self.disk, &cluster.to_string()).await {
-            self.failure.send_replace(Some(error.to_string()));
+            self.failure.set(Some(error.to_string()));
             return;
         }
         self.register(StorageId(identity.storage_id)).await;
@@ -276,9 +271,9 @@ impl<R: Runtime> Inner<R> {
 
     /// The cluster's identity; the first leader makes it.
     async fn find_cluster(&self) -> ClusterId {
-        let mut progress = self.effects.progress();
+        let mut progress = self.effects.progress.watch();
         loop {
-            if let Some(cluster) = progress.borrow_and_update().cluster {
+            if let Some(cluster) = progress.take().cluster {
                 return cluster;
             }
             if self.leadership.leading().is_some() {
@@ -286,9 +281,7 @@ impl<R: Runtime> Inner<R> {
                 let _ = self.proposals.propose(&found, CALL_TIMEOUT).await; // Tried until somebody's is applied.
             }
             let pause = R::sleep(Duration::from_millis(100));
-            if let Select2::First(Err(_)) = R::select2(progress.changed(), pause).await {
-                std::future::pending::<()>().await;
-            }
+            R::select2(progress.changed(), pause).await;
         }
     }
 
@@ -303,7 +296,7 @@ impl<R: Runtime> Inner<R> {
             match self.proposals.propose(&register, CALL_TIMEOUT).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(Rejection::ForeignStorage)) => {
-                    self.failure.send_replace(Some(format!(
+                    self.failure.set(Some(format!(
                         "node id {} belongs to another data folder. Remove that node from the cluster, then let \
                          this one join with an id that was never used",
                         self.node_id

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_core::{Answer, AttemptKey, ClusterTime, Fence, Grant, LockName, LockTable, Op, Outcome, Ttl};
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::attempts;
 pub use crate::attempts::Delivery;
@@ -25,6 +25,7 @@ use crate::proposals::Proposals;
 use crate::reads::Reads;
 use crate::service::SharedService;
 use crate::tasks::Tasks;
+use crate::watch::Watched;
 use crate::world::{Disk, NodeId, PeerService, Runtime, Transport};
 
 /// One member of a cluster. Cheap to clone.
@@ -73,14 +74,14 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) has_recovered: AtomicBool,
     pub(crate) is_short_of_space: AtomicBool,
     /// No new calls are taken, and those that wait are sent elsewhere.
-    pub(crate) is_draining: watch::Sender<bool>,
+    pub(crate) is_draining: Watched<bool>,
     /// Why this replica must stop, if it must.
-    pub(crate) failure: watch::Sender<Option<String>>,
+    pub(crate) failure: Watched<Option<String>>,
 }
 
 impl<R: Runtime> Inner<R> {
     pub(crate) fn check_open(&self) -> Result<(), Unanswered> {
-        if *self.is_draining.borrow() { Err(Unanswered::Closing) } else { Ok(()) }
+        if self.is_draining.get() { Err(Unanswered::Closing) } else { Ok(()) }
     }
 
     pub(crate) fn check_space(&self) -> Result<(), Unanswered> {
@@ -92,7 +93,7 @@ impl<R: Runtime> Inner<R> {
 
     /// Resolves once this node takes no more calls.
     pub(crate) async fn drained(&self) {
-        let _ = self.is_draining.subscribe().wait_for(|draining| *draining).await;
+        self.is_draining.wait_for(|draining| *draining).await;
     }
 
     /// Proposes a command that nobody waits for.
@@ -101,9 +102,8 @@ impl<R: Runtime> Inner<R> {
     }
 
     pub(crate) async fn wait_until_applied(&self, index: u64, patience: Duration) -> bool {
-        let mut progress = self.effects.progress();
-        let reached = async { progress.wait_for(|p| p.position.index >= index).await.is_ok() };
-        R::timeout(patience, reached).await.unwrap_or(false)
+        let reached = self.effects.progress.wait_for(|progress| progress.position.index >= index);
+        R::timeout(patience, reached).await.is_ok()
     }
 
     async fn propose(&self, op: Op) -> Result<Outcome, Unanswered> {
@@ -176,13 +176,9 @@ impl<R: Runtime> Replica<R> {
 
     /// Resolves when the replica has stopped by itself (a broken disk, a bug), with the reason: the process must exit.
     pub async fn failed(&self) -> String {
-        let mut failure = self.0.failure.subscribe();
         let told = async {
-            let why = failure.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-            match why {
-                Some(why) => why,
-                None => std::future::pending().await, // Only once everything is gone.
-            }
+            let failure = self.0.failure.wait_for(Option::is_some).await;
+            failure.expect("that is what was waited for")
         };
         match R::select2(told, self.core_stopped()).await {
             Select2::First(why) | Select2::Second(why) => why,
@@ -204,7 +200,7 @@ impl<R: Runtime> Replica<R> {
     /// Takes no more calls, sends those that wait elsewhere, and hands leadership over if this node leads. Calls that
     /// are under way are still answered. Idempotent.
     pub async fn drain(&self) {
-        self.0.is_draining.send_replace(true);
+        self.0.is_draining.set(true);
         self.0.hand_over().await;
     }
 
@@ -221,9 +217,8 @@ impl<R: Runtime> Inner<R> {
     async fn read_now(&self) -> Result<ClusterTime, Unanswered> {
         let reached = async {
             let point = self.reads.point(false).await?;
-            let mut progress = self.effects.progress();
-            let reached = progress.wait_for(|progress| progress.position.index >= point.index).await;
-            reached.map(|_| point.now).map_err(|_| Unanswered::Closing)
+            self.effects.progress.wait_for(|progress| progress.position.index >= point.index).await;
+            Ok(point.now)
         };
         R::timeout(CALL_TIMEOUT, reached)
             .await

@@ -23,7 +23,7 @@ impl<R: Runtime> Inner<R> {
         NodeReport {
             client_url: self.about.client_url.clone(),
             version: self.about.version.clone(),
-            applied_index: self.effects.progress().borrow().position.index,
+            applied_index: self.effects.progress.get().position.index,
             leads: self.raft.is_leader(),
         }
     }
@@ -39,7 +39,7 @@ impl<R: Runtime> Inner<R> {
 
     /// Why this node cannot serve.
     fn obstacle(&self) -> Option<String> {
-        if *self.is_draining.borrow() {
+        if self.is_draining.get() {
             return Some("the node is shutting down".into());
         }
         if self.is_short_of_space.load(Ordering::Relaxed) {
@@ -73,7 +73,7 @@ impl<R: Runtime> Replica<R> {
         };
         let reports = join_all(peers.iter().map(|(peer, _)| inner.report_of(peer))).await;
         let members = peers.into_iter().zip(reports);
-        let cluster = inner.effects.progress().borrow().cluster;
+        let cluster = inner.effects.progress.get().cluster;
         ClusterStatus {
             cluster_id: cluster.map(|id| id.to_string()),
             node_id: inner.node_id,
@@ -86,20 +86,22 @@ impl<R: Runtime> Replica<R> {
     /// Numbers about this node. Cheap.
     pub fn status(&self) -> NodeStatus {
         let inner = &self.0;
+        let not_ready = inner.obstacle();
+        let (locks_held, waiters, last_fence) = inner.machine.look(|state| {
+            let (held, waiting) = state.table.counts();
+            (held, waiting, state.table.last_fence())
+        });
+        // While these are borrowed nothing may borrow them again or wait: see `Leadership::leader`.
         let metrics = inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let index = |log_id: &Option<crate::consensus::types::LogId<R>>| {
             log_id.as_ref().map_or(0, |log_id| log_id.index)
         };
         let last_log_index = metrics.last_log_index.unwrap_or(0);
-        let (locks_held, waiters, last_fence) = inner.machine.look(|state| {
-            let (held, waiting) = state.table.counts();
-            (held, waiting, state.table.last_fence())
-        });
         let (snapshot_index, snapshot_bytes) = inner.snapshots.newest();
         let stats = &inner.proposals.stats;
         NodeStatus {
-            not_ready: inner.obstacle(),
+            not_ready,
             is_leader: inner.leadership.leading().is_some(),
             leader_id: metrics.current_leader,
             term: metrics.current_term,

@@ -2,40 +2,38 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
-
+use crate::watch::Watched;
 use crate::world::Runtime;
 
 /// Tells a task that the replica is closing.
-#[derive(Clone, Debug)]
-pub(crate) struct Closing(watch::Receiver<bool>);
+#[derive(Clone)]
+pub(crate) struct Closing(Watched<bool>);
 
 impl Closing {
     /// Resolves once the replica is closing.
     pub(crate) async fn closed(&self) {
-        let mut closing = self.0.clone();
-        let _ = closing.wait_for(|closing| *closing).await; // A vanished sender means closing, too.
+        self.0.wait_for(|closing| *closing).await;
     }
 
     /// Whether the replica is closing.
     pub(crate) fn is_closed(&self) -> bool {
-        *self.0.borrow()
+        self.0.get()
     }
 }
 
 /// Owner of all tasks of a replica.
 pub(crate) struct Tasks<R: Runtime> {
-    closing: watch::Sender<bool>,
+    closing: Watched<bool>,
     handles: Arc<Mutex<Vec<R::JoinHandle<()>>>>,
 }
 
 impl<R: Runtime> Tasks<R> {
     pub(crate) fn new() -> Self {
-        Self { closing: watch::Sender::new(false), handles: Arc::default() }
+        Self { closing: Watched::new(false), handles: Arc::default() }
     }
 
     pub(crate) fn closing(&self) -> Closing {
-        Closing(self.closing.subscribe())
+        Closing(self.closing.clone())
     }
 
     /// Starts a task that ends by itself once the replica is closing.
@@ -46,7 +44,7 @@ impl<R: Runtime> Tasks<R> {
 
     /// Tells all tasks to end and waits until they have.
     pub(crate) async fn close(&self) {
-        self.closing.send_replace(true);
+        self.closing.set(true);
         loop {
             let handle = self.handles.lock().expect("no code panics while it holds this").pop();
             match handle {
