@@ -1,8 +1,9 @@
 //! One acquisition attempt, under one token, over as many requests and endpoints as it takes.
 //!
 //! A request that waits stays in flight until it is answered. A second one under the same token joins it when the
-//! node behind the first does not seem well, or before the longest wait of one request is over: the attempt keeps
-//! its place, and whichever request is answered first settles it.
+//! node behind the first does not seem well, or before the longest wait of one request is over. The older one is kept
+//! open, since its end would give the place in the queue up until the newer one has taken the attempt over; but only
+//! the newest one's answer counts: to drop that one would be to give the grant back.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -127,12 +128,10 @@ impl<'a> Attempt<'a> {
     ) -> Result<Option<Answer<Grant>>, CallError> {
         loop {
             match self.next(flights).await {
+                Happening::Answered { by_newest: false, .. } => {}
                 Happening::Answered { result: Ok(answer), .. } => return Ok(Some(answer)),
-                Happening::Answered { by_newest: false, result: Err(failure), .. } => {
-                    self.heed_older(failure)?;
-                }
                 Happening::Answered { at, by_newest: true, result: Err(failure) } => {
-                    self.heed_newest(at, failure, progress)?;
+                    self.heed(at, failure, progress)?;
                     tokio::time::sleep(progress.backoff.pause()).await;
                     return Ok(None);
                 }
@@ -181,17 +180,7 @@ impl<'a> Attempt<'a> {
         client.is_ready(at, PROBE_TIMEOUT).await || client.is_ready(at, PROBE_TIMEOUT).await
     }
 
-    /// An older request's failure says nothing while a newer one is in flight, which has set the wait anew.
-    fn heed_older(&self, failure: Failure) -> Result<(), CallError> {
-        match failure {
-            Failure::Refused(refusal) if !refusal.is(ErrorCode::WaitTimeout) => {
-                Err(CallError::Refused(refusal))
-            }
-            Failure::Refused(_) | Failure::Passing { .. } | Failure::Strange(_) => Ok(()),
-        }
-    }
-
-    fn heed_newest(&self, at: usize, failure: Failure, progress: &mut Progress) -> Result<(), CallError> {
+    fn heed(&self, at: usize, failure: Failure, progress: &mut Progress) -> Result<(), CallError> {
         match failure {
             Failure::Refused(refusal) if refusal.is(ErrorCode::QueueFull) => {
                 self.note_failure(progress, false, refusal.to_string(), at);

@@ -1,6 +1,7 @@
 //! The command line. Every flag has an environment variable `HOLDFAST_<FLAG>`.
 
 mod api;
+mod bench;
 mod lock;
 mod node;
 
@@ -13,6 +14,7 @@ pub(crate) use self::api::{
     AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, ListArgs, ReadArgs, ReleaseArgs, RenewArgs,
     StatusArgs,
 };
+pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::lock::LockArgs;
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     /// Look at the cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Measure how fast a cluster is
+    Bench(BenchArgs),
     /// Exit with 0 if a URL is answered with status 200 within 3 s, with 1 otherwise
     Healthcheck(HealthcheckArgs),
     /// Print the version

@@ -2,6 +2,7 @@
 
 mod api;
 mod args;
+mod bench;
 mod dev;
 mod duration;
 mod exit;
@@ -58,6 +59,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Get(args) => api::get(args).map(done),
         Command::List(args) => api::list(args).map(done),
         Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
+        Command::Bench(args) => bench::run(&args).map(done),
         Command::Healthcheck(args) => healthcheck::run(&args).map(done),
         Command::Version => output::line(concat!("holdfast ", env!("CARGO_PKG_VERSION"))).map(done),
     }

@@ -79,6 +79,25 @@ async fn a_waiter_leaves_a_node_that_freezes_and_keeps_its_token() {
 }
 
 #[tokio::test]
+async fn of_two_requests_of_one_attempt_only_the_newer_ones_answer_counts() {
+    let frozen = Fake::start(|seen| match seen.action.as_str() {
+        "acquire" => grant(seen, 7).later(Duration::from_millis(4_500)),
+        _ => Reply::Hang,
+    })
+    .await;
+    let fake = Fake::start(|seen| match seen.action.as_str() {
+        "acquire" => grant(seen, 7).later(Duration::from_millis(1_500)),
+        _ => agree(seen, 6_000),
+    })
+    .await;
+    let client = client(&[&frozen, &fake]);
+    let began = Instant::now();
+    let _guard = request(&client, LONG).wait_forever().acquire().await.unwrap();
+    assert!(began.elapsed() > Duration::from_millis(5_000), "{:?}", began.elapsed());
+    assert_eq!((frozen.seen("acquire").len(), fake.seen("acquire").len()), (1, 1));
+}
+
+#[tokio::test]
 async fn an_endless_wait_for_a_cluster_that_is_not_there_comes_to_an_end() {
     let gone = Fake::start(|_| Reply::Hang).await.url();
     let client = Client::builder().endpoints([gone]).timeout(Duration::from_millis(300)).build().unwrap();
