@@ -21,6 +21,8 @@ use crate::socket::{Remains, Socket};
 
 /// Longest time for the head of a request to arrive, and for a connection to stay without one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Streams of one HTTP/2 connection: a client must be able to release while many of its attempts wait.
+const HTTP2_STREAMS_MAX: u32 = 10_000;
 /// Longest time that requests in flight get when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// First and longest pause after the operating system refused to give us a connection.
@@ -64,7 +66,11 @@ pub(crate) async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
 fn server() -> Builder<TokioExecutor> {
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    server.http2().timer(TokioTimer::new()).keep_alive_interval(KEEPALIVE_TIME);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE_TIME)
+        .max_concurrent_streams(HTTP2_STREAMS_MAX);
     server
 }
 
@@ -81,6 +87,9 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) {
     let _counted = service.connected();
+    if !speaks_up(&stream, &mut stop).await {
+        return;
+    }
     let remains = Arc::new(Remains::default());
     let answer = service_fn(|request| {
         let (service, remains) = (service.clone(), remains.clone());
@@ -88,6 +97,16 @@ async fn connection(
     });
     serve(&server, Socket::new(stream, remains.clone()), answer, &mut stop).await;
     remains.linger().await;
+}
+
+/// Whether the client sends something before its time is up and before the node stops. Hyper's own limit begins with the
+/// first byte.
+async fn speaks_up(stream: &TcpStream, stop: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        biased;
+        first = tokio::time::timeout(HEAD_TIMEOUT, stream.readable()) => matches!(first, Ok(Ok(()))),
+        () = told_to_stop(stop) => false,
+    }
 }
 
 /// Lets hyper work until the connection ends or the node stops.

@@ -88,8 +88,7 @@ impl Service {
         };
         let observed = self.metrics.begin(route);
         let mut call = Call { head: &head, wait: Duration::ZERO };
-        let work = AssertUnwindSafe(self.dispatch(&mut call, destination, body));
-        let result = work.catch_unwind().await.unwrap_or_else(|_| Err(Failure::bug()));
+        let result = contained(self.dispatch(&mut call, destination, body)).await;
         let code = result.as_ref().err().map(Failure::code);
         let took = begun.elapsed();
         observed.answered(code, took);
@@ -145,6 +144,12 @@ impl Service {
     }
 }
 
+/// A panic is this one request's failure. Nothing of it is used afterwards: what is shared is the replica's, which has
+/// no state that a cancelled or panicked call could leave half changed.
+async fn contained(work: impl Future<Output = Result<Answer, Failure>>) -> Result<Answer, Failure> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Failure::bug()))
+}
+
 /// Whether a request is refused with this code before all of its body was read.
 fn leaves_body_unread(code: ErrorCode) -> bool {
     use ErrorCode::{InvalidArgument, MethodNotAllowed, NotFound, RequestTimeout, TooLarge};
@@ -192,5 +197,18 @@ fn log(call: &Call<'_>, route: Option<Route>, code: Option<ErrorCode>, took: Dur
     } else {
         let path = call.head.uri.path();
         tracing::debug!(method, route, status, code, took_ms, request_id, path, "request");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_problem_and_not_a_cut_connection() {
+        let failure = contained(async { panic!("a bug") }).await.unwrap_err();
+        assert_eq!(failure.code(), ErrorCode::Internal);
+        let answer = failure.into_answer(&HeaderValue::from_static("7"));
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }
