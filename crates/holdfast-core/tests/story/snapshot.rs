@@ -1,6 +1,8 @@
 //! The table written out and read back.
 
-use holdfast_core::{ClusterId, LockTable, NodeId, Op, Rejection, SnapshotError, SnapshotReader, StorageId};
+use holdfast_core::{
+    ClusterId, ENDING_KEPT_MS, LockTable, NodeId, Op, Rejection, SnapshotError, SnapshotReader, StorageId,
+};
 
 use crate::deed::{ALICE, BOB, CAROL, acquire, release, renew};
 use crate::story::Story;
@@ -116,6 +118,22 @@ fn an_empty_table_has_a_snapshot_too() {
     let whole = pieces(&empty);
     assert_eq!(whole.len(), 1);
     assert_eq!(read(whole.iter().map(Vec::as_slice)).unwrap().digest(), empty.digest());
+}
+
+#[test]
+fn endings_that_are_forgotten_take_no_room() {
+    let mut story = Story::default();
+    let empty = pieces(&story.table).concat().len();
+    for n in 0..3_000 {
+        let token = format!("attempt {n}");
+        story.do_together(n, &[acquire(ALICE, "db").token(&token), release(ALICE, "db").token(&token)]);
+    }
+    assert!(pieces(&story.table).concat().len() > 3_000 * 16);
+    // A few entries later: one entry does not drop them all.
+    for _ in 0..3 {
+        story.leap(3_000 + ENDING_KEPT_MS);
+    }
+    assert!(pieces(&story.table).concat().len() < empty + 32);
 }
 
 /// The table goes on while a snapshot of it is being written: what is written is the moment when it was taken.

@@ -1,0 +1,393 @@
+//! The rules written a second time, as plainly as can be: one list of attempts, searched from end to end.
+//!
+//! Nothing here is shared with the implementation but the vocabulary of commands, outcomes and events.
+
+use holdfast_core::{
+    Acquire, Answer, AttemptKey, Cause, ClusterId, Event, Fence, Grant, Group, Happening, HolderSummary,
+    Home, LockName, NodeId, Op, Outcome, Rejection, StorageId, Ttl,
+};
+
+const KEPT_MS: u64 = 75_000;
+const VOUCHED_MS: u64 = 2_000;
+
+#[derive(Clone)]
+pub(crate) struct Hold {
+    pub(crate) fence: u64,
+    pub(crate) ttl: Ttl,
+    pub(crate) deadline: u64,
+    pub(crate) granted_at: u64,
+    /// From when until when it waits if nobody claims the grant.
+    back_to: Option<(u64, u64)>,
+}
+
+#[derive(Clone)]
+pub(crate) enum State {
+    Waits { since: u64, until: u64 },
+    Holds(Hold),
+    Ended { cause: Cause, fence: Option<Fence>, at: u64 },
+}
+
+#[derive(Clone)]
+pub(crate) struct Attempt {
+    /// In the order in which they came.
+    number: u64,
+    /// As it was first asked for, but with the newest home.
+    pub(crate) asked: Acquire,
+    pub(crate) state: State,
+}
+
+struct Node {
+    id: NodeId,
+    boot: u32,
+    vouched_until: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Naive {
+    pub(crate) now: u64,
+    pub(crate) fence: u64,
+    pub(crate) seq: u64,
+    pub(crate) cluster: Option<ClusterId>,
+    attempts: Vec<Attempt>,
+    numbers: u64,
+    nodes: Vec<Node>,
+    folders: Vec<(NodeId, StorageId)>,
+    events: Vec<Event>,
+}
+
+impl Naive {
+    pub(crate) fn apply(&mut self, group: &Group) -> (Vec<Outcome>, Vec<Event>) {
+        self.now = self.now.max(group.now.0);
+        while let Some(due) = self.first_due().filter(|due| self.attempts[*due].deadline() <= Some(self.now))
+        {
+            let cause = if self.attempts[due].holds() { Cause::Expired } else { Cause::WaitTimeout };
+            self.end(due, cause);
+        }
+        let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
+        (outcomes, std::mem::take(&mut self.events))
+    }
+
+    fn run(&mut self, op: &Op) -> Outcome {
+        match op {
+            Op::Acquire(attempt) => self.acquire(attempt),
+            Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
+            Op::Release { key, .. } => self.release(key),
+            Op::Abandon { key, home, .. } => {
+                if let Some(at) = self.find_live(key).filter(|at| self.attempts[*at].asked.home == *home) {
+                    self.end(at, Cause::Abandoned);
+                }
+                Ok(Answer::Done)
+            }
+            Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
+            Op::Vouch { node, boot } => {
+                self.vouch(*node, *boot);
+                Ok(Answer::Done)
+            }
+            Op::Register { node, storage } => {
+                if self.folder(*node).is_none() {
+                    self.folders.push((*node, *storage));
+                }
+                let is_its_own = self.folder(*node) == Some(*storage);
+                if is_its_own { Ok(Answer::Done) } else { Err(Rejection::ForeignStorage) }
+            }
+            Op::Found { cluster } => {
+                self.cluster = self.cluster.or(Some(*cluster));
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn acquire(&mut self, new: &Acquire) -> Outcome {
+        self.attempts.retain(|attempt| attempt.asked.key != new.key || attempt.is_known(self.now));
+        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new) };
+        let known = &mut self.attempts[at];
+        if let State::Ended { cause, .. } = known.state {
+            return Err(told(cause));
+        }
+        let as_before = &known.asked;
+        if (&new.owner, new.ttl, &new.metadata) != (&as_before.owner, as_before.ttl, &as_before.metadata) {
+            return Err(Rejection::TokenConflict);
+        }
+        known.asked.home = new.home;
+        if let State::Waits { until, .. } = &mut known.state {
+            *until = self.now + new.wait.ms();
+            self.vouch(new.home.node, new.home.boot);
+            self.hand_over(&new.lock);
+        }
+        self.answer(new)
+    }
+
+    fn acquire_anew(&mut self, new: &Acquire) -> Outcome {
+        let is_free = self.holder(&new.lock).is_none();
+        if !is_free && new.wait.ms() == 0 {
+            return Err(self.held(&new.lock));
+        }
+        self.numbers += 1;
+        let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
+        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), state });
+        let at = self.attempts.len() - 1;
+        if is_free {
+            self.grant(at, false);
+        } else {
+            self.tell(at, Happening::Queued);
+            self.vouch(new.home.node, new.home.boot);
+        }
+        self.answer(new)
+    }
+
+    /// What a live attempt is told.
+    fn answer(&mut self, new: &Acquire) -> Outcome {
+        let at = self.find_live(&new.key).unwrap();
+        if self.attempts[at].holds() {
+            return Ok(self.renew_at(at, None));
+        }
+        if new.wait.ms() == 0 {
+            self.end(at, Cause::WaitTimeout);
+            let is_held = self.holder(&new.lock).is_some();
+            return Err(if is_held { self.held(&new.lock) } else { Rejection::NotHolder });
+        }
+        let number = self.attempts[at].number;
+        Ok(Answer::Queued {
+            place: 1 + self.waiters(&new.lock).filter(|(_, w)| w.number < number).count() as u64,
+        })
+    }
+
+    fn renew(&mut self, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
+        match self.find(key).map(|at| (at, &self.attempts[at].state)) {
+            Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
+            Some((_, State::Ended { cause, .. })) => Err(told(*cause)),
+            Some((_, State::Waits { .. })) | None => Err(Rejection::NotHolder),
+        }
+    }
+
+    fn renew_at(&mut self, at: usize, ttl: Option<Ttl>) -> Answer {
+        let attempt = &mut self.attempts[at];
+        let State::Holds(hold) = &mut attempt.state else { panic!("only a hold is renewed") };
+        hold.ttl = ttl.unwrap_or(hold.ttl);
+        hold.deadline = self.now + hold.ttl.ms();
+        hold.back_to = None;
+        Answer::Granted(attempt.grant(self.now))
+    }
+
+    fn release(&mut self, key: &AttemptKey) -> Outcome {
+        match self.find(key).map(|at| (at, self.attempts[at].state.clone())) {
+            Some((_, State::Ended { cause, fence, .. })) => match told(cause) {
+                Rejection::LeaseReleased => Ok(Answer::Released { fence }),
+                other => Err(other),
+            },
+            Some((at, state)) => {
+                self.end(at, Cause::Released);
+                let fence = if let State::Holds(hold) = state { Some(Fence(hold.fence)) } else { None };
+                Ok(Answer::Released { fence })
+            }
+            None => Err(Rejection::NotHolder),
+        }
+    }
+
+    fn unclaim(&mut self, lock: &LockName, fence: Fence) -> Outcome {
+        let found = self.attempts.iter().position(|attempt| {
+            attempt.asked.lock == *lock
+                && matches!(&attempt.state, State::Holds(hold) if hold.fence == fence.0 && hold.back_to.is_some())
+        });
+        let at = found.ok_or(Rejection::NotHolder)?;
+        let State::Holds(hold) = self.attempts[at].state.clone() else { panic!("it was a hold") };
+        let home = self.attempts[at].asked.home;
+        for node in self.nodes.iter_mut().filter(|node| node.id == home.node && node.boot == home.boot) {
+            node.vouched_until = node.vouched_until.min(self.now);
+        }
+        self.tell(
+            at,
+            Happening::Ended { fence, cause: Cause::Unclaimed, held_ms: self.now - hold.granted_at },
+        );
+        let (since, until) = hold.back_to.unwrap();
+        self.attempts[at].state = State::Waits { since, until };
+        if until <= self.now {
+            self.end(at, Cause::WaitTimeout);
+        }
+        self.hand_over(lock);
+        Ok(Answer::Done)
+    }
+
+    fn vouch(&mut self, id: NodeId, boot: u32) {
+        let vouched_until = self.now + VOUCHED_MS;
+        match self.nodes.iter_mut().find(|node| node.id == id) {
+            Some(node) if boot < node.boot => return,
+            Some(node) => (node.boot, node.vouched_until) = (boot, vouched_until),
+            None => self.nodes.push(Node { id, boot, vouched_until }),
+        }
+        let mut locks: Vec<_> = self.attempts.iter().map(|attempt| attempt.asked.lock.clone()).collect();
+        locks.sort_unstable();
+        locks.iter().for_each(|lock| self.hand_over(lock));
+    }
+
+    /// Ends an attempt for good and hands its lock on. Some ends are remembered.
+    fn end(&mut self, at: usize, cause: Cause) {
+        let lock = self.attempts[at].asked.lock.clone();
+        let fence = match &self.attempts[at].state {
+            State::Holds(hold) => {
+                let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
+                self.tell(at, Happening::Ended { fence, cause, held_ms });
+                Some(fence)
+            }
+            _ => {
+                self.tell(at, Happening::Left(cause));
+                None
+            }
+        };
+        self.attempts[at].state = State::Ended { cause, fence, at: self.now };
+        if fence.is_none() && cause != Cause::Released {
+            self.attempts.remove(at);
+        }
+        self.hand_over(&lock);
+    }
+
+    /// The first who waits and is present gets a free lock.
+    fn hand_over(&mut self, lock: &LockName) {
+        if self.holder(lock).is_none() {
+            let next = self
+                .waiters(lock)
+                .filter(|(_, w)| self.is_present(w.asked.home))
+                .min_by_key(|(_, w)| w.number);
+            if let Some((at, _)) = next {
+                self.grant(at, true);
+            }
+        }
+    }
+
+    fn grant(&mut self, at: usize, from_queue: bool) {
+        let State::Waits { since, until } = self.attempts[at].state else {
+            panic!("only a waiter is granted")
+        };
+        self.fence += 1;
+        let (ttl, metadata) = (self.attempts[at].asked.ttl, self.attempts[at].asked.metadata.clone());
+        let back_to = from_queue.then_some((since, until));
+        let (granted_at, deadline) = (self.now, self.now + ttl.ms());
+        self.attempts[at].state =
+            State::Holds(Hold { fence: self.fence, ttl, deadline, granted_at, back_to });
+        self.tell(at, Happening::Acquired { fence: Fence(self.fence), ttl, metadata, from_queue });
+    }
+
+    fn tell(&mut self, at: usize, what: Happening) {
+        self.seq += 1;
+        let Acquire { lock, owner, key, home, .. } = self.attempts[at].asked.clone();
+        self.events.push(Event { seq: self.seq, lock, owner, key, home, what });
+    }
+
+    fn held(&self, lock: &LockName) -> Rejection {
+        let (holder, hold) = self.holder(lock).unwrap();
+        Rejection::Held {
+            holder: HolderSummary {
+                owner: holder.asked.owner.clone(),
+                fence: Fence(hold.fence),
+                expires_in_ms: hold.deadline - self.now,
+            },
+            queue_length: self.present_waiters(lock).len() as u64,
+        }
+    }
+
+    fn find(&self, key: &AttemptKey) -> Option<usize> {
+        self.attempts.iter().position(|attempt| attempt.asked.key == *key && attempt.is_known(self.now))
+    }
+
+    fn find_live(&self, key: &AttemptKey) -> Option<usize> {
+        self.find(key).filter(|at| self.attempts[*at].deadline().is_some())
+    }
+
+    fn first_due(&self) -> Option<usize> {
+        let live = (0..self.attempts.len()).filter(|at| self.attempts[*at].deadline().is_some());
+        live.min_by_key(|at| (self.attempts[*at].deadline(), self.attempts[*at].number))
+    }
+
+    fn is_present(&self, home: Home) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.id == home.node && node.boot == home.boot && node.vouched_until > self.now)
+    }
+
+    fn waiters(&self, lock: &LockName) -> impl Iterator<Item = (usize, &Attempt)> {
+        let waits = |attempt: &Attempt| matches!(attempt.state, State::Waits { .. });
+        self.attempts.iter().enumerate().filter(move |(_, a)| a.asked.lock == *lock && waits(a))
+    }
+}
+
+/// What the outside can see.
+impl Naive {
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.first_due().and_then(|at| self.attempts[at].deadline())
+    }
+
+    pub(crate) fn attempt(&self, key: &AttemptKey) -> Option<&Attempt> {
+        self.find(key).map(|at| &self.attempts[at])
+    }
+
+    pub(crate) fn home_of(&self, key: &AttemptKey) -> Option<Home> {
+        self.find(key).map(|at| self.attempts[at].asked.home)
+    }
+
+    pub(crate) fn holder(&self, lock: &LockName) -> Option<(&Attempt, &Hold)> {
+        self.attempts.iter().filter(|attempt| attempt.asked.lock == *lock).find_map(|attempt| match &attempt
+            .state
+        {
+            State::Holds(hold) => Some((attempt, hold)),
+            _ => None,
+        })
+    }
+
+    /// In order: who waits and is present, and since when.
+    pub(crate) fn present_waiters(&self, lock: &LockName) -> Vec<(&Attempt, u64)> {
+        let mut present: Vec<_> = self.waiters(lock).filter(|(_, w)| self.is_present(w.asked.home)).collect();
+        present.sort_by_key(|(_, waiter)| waiter.number);
+        let since = |waiter: &Attempt| match waiter.state {
+            State::Waits { since, .. } => since,
+            _ => panic!("it waits"),
+        };
+        present.iter().map(|(_, waiter)| (*waiter, since(waiter))).collect()
+    }
+
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let held = self.attempts.iter().filter(|attempt| attempt.holds()).count();
+        let live = self.attempts.iter().filter(|attempt| attempt.deadline().is_some()).count();
+        (held as u64, (live - held) as u64)
+    }
+
+    pub(crate) fn folder(&self, node: NodeId) -> Option<StorageId> {
+        self.folders.iter().find(|(id, _)| *id == node).map(|(_, folder)| *folder)
+    }
+}
+
+impl Attempt {
+    fn holds(&self) -> bool {
+        matches!(self.state, State::Holds(_))
+    }
+
+    /// None once it has ended.
+    fn deadline(&self) -> Option<u64> {
+        match &self.state {
+            State::Waits { until, .. } => Some(*until),
+            State::Holds(hold) => Some(hold.deadline),
+            State::Ended { .. } => None,
+        }
+    }
+
+    fn is_known(&self, now: u64) -> bool {
+        !matches!(self.state, State::Ended { at, .. } if at + KEPT_MS <= now)
+    }
+
+    pub(crate) fn grant(&self, now: u64) -> Grant {
+        let State::Holds(hold) = &self.state else { panic!("only a hold has a grant") };
+        Grant {
+            fence: Fence(hold.fence),
+            owner: self.asked.owner.clone(),
+            ttl: hold.ttl,
+            expires_in_ms: hold.deadline - now,
+            metadata: self.asked.metadata.clone(),
+        }
+    }
+}
+
+fn told(cause: Cause) -> Rejection {
+    match cause {
+        Cause::Expired => Rejection::LeaseExpired,
+        Cause::Forced => Rejection::LeaseForced,
+        _ => Rejection::LeaseReleased,
+    }
+}

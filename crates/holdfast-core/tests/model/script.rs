@@ -1,0 +1,265 @@
+//! Random scripts: what people, nodes and the leader do, and when.
+//!
+//! Deadlines, homes and fences are named by what they are ("the next deadline"), not by number: so a script means
+//! something after any step of it was taken out.
+
+use std::fmt;
+
+use holdfast_core::{
+    Acquire, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, LockName, Metadata, NodeId, Op, Owner,
+    StorageId, Ttl, Wait,
+};
+use proptest::prelude::*;
+
+use crate::naive::Naive;
+
+pub(crate) const LOCKS: [&str; 3] = ["a", "b", "c"];
+const PEOPLE: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+const TTLS: [u64; 5] = [100, 150, 500, 1_000, 80_000];
+const WAITS: [u64; 6] = [0, 1, 100, 500, 3_000, 60_000];
+
+/// When a step is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// So long after the step before.
+    After(u64),
+    /// At the next deadline, or so many milliseconds beside it.
+    Deadline(i64),
+    /// With a stamp in the past.
+    Before(u64),
+}
+
+/// Which attempt: a lock and a person, who has one token for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    lock: usize,
+    person: usize,
+}
+
+/// What is done in a step.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata.
+    Acquire {
+        who: Who,
+        wait: usize,
+        home: Home,
+        odd: usize,
+    },
+    Renew {
+        who: Who,
+        ttl: Option<usize>,
+    },
+    Release {
+        who: Who,
+    },
+    /// None: by the attempt's newest call.
+    Abandon {
+        who: Who,
+        home: Option<Home>,
+    },
+    /// `back` 0 is the lock's grant in force, n the n-th last grant of all.
+    Unclaim {
+        lock: usize,
+        back: u64,
+    },
+    Vouch {
+        node: u64,
+        boot: u32,
+    },
+    Register {
+        node: u64,
+        storage: u128,
+    },
+    Found {
+        cluster: u128,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    when: When,
+    deeds: Vec<Deed>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) steps: Vec<Step>,
+    /// Where replicas that restore a snapshot come in.
+    pub(crate) snapshot_after: usize,
+}
+
+impl Step {
+    /// The log entry that the step is, where the model has got to.
+    pub(crate) fn group(&self, naive: &Naive) -> Group {
+        let now = match self.when {
+            When::After(ms) => naive.now + ms,
+            When::Deadline(beside) => naive.next_due().unwrap_or(naive.now).saturating_add_signed(beside),
+            When::Before(ms) => naive.now.saturating_sub(ms),
+        };
+        Group { now: ClusterTime(now), ops: self.deeds.iter().map(|deed| deed.op(naive)).collect() }
+    }
+}
+
+impl Who {
+    fn lock(self) -> LockName {
+        lock_name(self.lock)
+    }
+
+    fn key(self) -> AttemptKey {
+        key(self.lock, self.person)
+    }
+
+    fn ttl(self) -> u64 {
+        TTLS[(self.lock + self.person) % TTLS.len()]
+    }
+}
+
+pub(crate) fn lock_name(lock: usize) -> LockName {
+    LockName::new(LOCKS[lock]).unwrap()
+}
+
+fn key(lock: usize, person: usize) -> AttemptKey {
+    AttemptKey([(lock * 16 + person) as u8; 16])
+}
+
+/// Every attempt there can be.
+pub(crate) fn all_attempts() -> impl Iterator<Item = (LockName, AttemptKey)> {
+    (0..LOCKS.len())
+        .flat_map(|lock| (0..PEOPLE.len()).map(move |person| (lock_name(lock), key(lock, person))))
+}
+
+impl Deed {
+    fn op(&self, naive: &Naive) -> Op {
+        match self {
+            Self::Acquire { who, wait, home, odd } => Op::Acquire(Acquire {
+                lock: who.lock(),
+                key: who.key(),
+                owner: Owner::new(if *odd == 1 { "mallory" } else { PEOPLE[who.person] }).unwrap(),
+                ttl: Ttl::from_ms(if *odd == 2 { 777 } else { who.ttl() }).unwrap(),
+                wait: Wait::from_ms(WAITS[*wait]).unwrap(),
+                metadata: if *odd == 3 { Metadata::new("{\"odd\":1}").unwrap() } else { Metadata::default() },
+                home: *home,
+            }),
+            Self::Renew { who, ttl } => Op::Renew {
+                lock: who.lock(),
+                key: who.key(),
+                ttl: ttl.map(|ttl| Ttl::from_ms(TTLS[ttl]).unwrap()),
+            },
+            Self::Release { who } => Op::Release { lock: who.lock(), key: who.key() },
+            Self::Abandon { who, home } => {
+                let home = home.or_else(|| naive.home_of(&who.key()));
+                let home = home.unwrap_or(Home { node: NodeId(1), boot: 1, call: 1 });
+                Op::Abandon { lock: who.lock(), key: who.key(), home }
+            }
+            Self::Unclaim { lock, back } => {
+                let lock = lock_name(*lock);
+                let current = naive.holder(&lock).map_or(0, |(_, hold)| hold.fence);
+                let fence = if *back == 0 { current } else { (naive.fence + 1).saturating_sub(*back) };
+                Op::Unclaim { lock, fence: Fence(fence) }
+            }
+            Self::Vouch { node, boot } => Op::Vouch { node: NodeId(*node), boot: *boot },
+            Self::Register { node, storage } => {
+                Op::Register { node: NodeId(*node), storage: StorageId(*storage) }
+            }
+            Self::Found { cluster } => Op::Found { cluster: ClusterId(*cluster) },
+        }
+    }
+}
+
+/// Mostly the first start of a node, and few calls: so that homes meet.
+fn homes() -> impl Strategy<Value = Home> {
+    let boots = prop_oneof![6 => Just(1_u32), 3 => Just(2), 1 => Just(3)];
+    (1..=3_u64, boots, 1..=2_u32).prop_map(|(node, boot, call)| Home { node: NodeId(node), boot, call })
+}
+
+fn whos() -> impl Strategy<Value = Who> {
+    (0..LOCKS.len(), 0..PEOPLE.len()).prop_map(|(lock, person)| Who { lock, person })
+}
+
+fn deeds() -> impl Strategy<Value = Deed> {
+    let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=3_usize];
+    let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
+    let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
+    prop_oneof![
+        12 => (whos(), 0..WAITS.len(), homes(), odd)
+            .prop_map(|(who, wait, home, odd)| Deed::Acquire { who, wait, home, odd }),
+        3 => (whos(), proptest::option::of(0..TTLS.len())).prop_map(|(who, ttl)| Deed::Renew { who, ttl }),
+        6 => whos().prop_map(|who| Deed::Release { who }),
+        2 => (whos(), home).prop_map(|(who, home)| Deed::Abandon { who, home }),
+        3 => (0..LOCKS.len(), back).prop_map(|(lock, back)| Deed::Unclaim { lock, back }),
+        4 => homes().prop_map(|home| Deed::Vouch { node: home.node.0, boot: home.boot }),
+        1 => (1..=3_u64, 1..=2_u128).prop_map(|(node, storage)| Deed::Register { node, storage }),
+        1 => (1..=2_u128).prop_map(|cluster| Deed::Found { cluster }),
+    ]
+}
+
+fn whens() -> impl Strategy<Value = When> {
+    prop_oneof![
+        4 => Just(When::After(0)),
+        4 => (1..=120_u64).prop_map(When::After),
+        3 => Just(When::After(500)),
+        2 => (1_999..=2_001_u64).prop_map(When::After),
+        1 => (74_999..=75_001_u64).prop_map(When::After),
+        6 => (-1..=1_i64).prop_map(When::Deadline),
+        1 => (1..=2_000_u64).prop_map(When::Before),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    (whens(), prop::collection::vec(deeds(), 0..4)).prop_map(|(when, deeds)| Step { when, deeds })
+}
+
+pub(crate) fn scripts() -> impl Strategy<Value = Script> {
+    (prop::collection::vec(steps(), 1..40), 0..40_usize)
+        .prop_map(|(steps, snapshot_after)| Script { steps, snapshot_after })
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, step) in self.steps.iter().enumerate() {
+            write!(f, "\n  step {number}, {}:", step.when)?;
+            for deed in &step.deeds {
+                write!(f, " {deed};")?;
+            }
+        }
+        write!(f, "\n  snapshot after step {}", self.snapshot_after)
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(ms) => write!(f, "{ms} ms later"),
+            Self::Deadline(0) => f.write_str("at the next deadline"),
+            Self::Deadline(beside) => write!(f, "{beside:+} ms from the next deadline"),
+            Self::Before(ms) => write!(f, "stamped {ms} ms too early"),
+        }
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = |who: &Who| format!("{} {}", PEOPLE[who.person], LOCKS[who.lock]);
+        let place = |home: &Home| format!("node {} start {} call {}", home.node, home.boot, home.call);
+        match self {
+            Self::Acquire { who, wait, home, odd } => {
+                let odd = ["", ", other owner", ", other TTL", ", other metadata"][*odd];
+                let (ttl, wait) = (who.ttl(), WAITS[*wait]);
+                write!(f, "{} acquire ttl {ttl} wait {wait} at {}{odd}", subject(who), place(home))
+            }
+            Self::Renew { who, ttl: None } => write!(f, "{} renew", subject(who)),
+            Self::Renew { who, ttl: Some(ttl) } => write!(f, "{} renew ttl {}", subject(who), TTLS[*ttl]),
+            Self::Release { who } => write!(f, "{} release", subject(who)),
+            Self::Abandon { who, home: None } => write!(f, "{} hangs up", subject(who)),
+            Self::Abandon { who, home: Some(home) } => {
+                write!(f, "{} hangs up at {}", subject(who), place(home))
+            }
+            Self::Unclaim { lock, back: 0 } => write!(f, "unclaim the grant of {}", LOCKS[*lock]),
+            Self::Unclaim { lock, back } => write!(f, "unclaim the {back}-last grant on {}", LOCKS[*lock]),
+            Self::Vouch { node, boot } => write!(f, "node {node} start {boot} vouches"),
+            Self::Register { node, storage } => write!(f, "node {node} registers folder {storage}"),
+            Self::Found { cluster } => write!(f, "found cluster {cluster}"),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Table and model, step by step: whatever can be seen of them is the same.
+
+use std::fmt::Debug;
+
+use holdfast_core::{ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, Standing, WaiterView};
+use proptest::test_runner::TestCaseError;
+
+use crate::invariants::Invariants;
+use crate::naive::{Naive, State};
+use crate::script::{LOCKS, Script, all_attempts, lock_name};
+
+pub(crate) fn run(script: &Script) -> Result<(), TestCaseError> {
+    let (mut table, mut naive, mut invariants) =
+        (LockTable::default(), Naive::default(), Invariants::default());
+    for (number, step) in script.steps.iter().enumerate() {
+        let group = step.group(&naive);
+        let applied = table.apply(&group);
+        let (outcomes, events) = naive.apply(&group);
+        let at = format!("step {number}, cluster time {}", naive.now);
+        same(&at, "outcomes", &applied.outcomes, &outcomes)?;
+        same(&at, "events", &applied.events, &events)?;
+        same_state(&at, &table, &naive)?;
+        invariants.check(&group, &applied, &table).map_err(|broken| fail(&at, &broken))?;
+    }
+    Ok(())
+}
+
+fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCaseError> {
+    let numbers = (table.now().0, table.last_fence(), table.seq(), table.cluster());
+    same(at, "(time, fence, seq, cluster)", &numbers, &(naive.now, naive.fence, naive.seq, naive.cluster))?;
+    same(at, "next deadline", &table.next_due().map(|due| due.0), &naive.next_due())?;
+    same(at, "(held, waiting)", &table.counts(), &naive.counts())?;
+    for node in (1..=3).map(NodeId) {
+        same(at, "folder", &table.storage_of(node), &naive.folder(node))?;
+    }
+    for (lock, key) in all_attempts() {
+        same(at, "standing", &table.standing(&lock, &key), &standing(naive, &key))?;
+    }
+    // A leader's clock is a little ahead of the table's.
+    for now in [0, naive.now, naive.now + 70] {
+        let views: Vec<_> =
+            (0..LOCKS.len()).map(lock_name).map(|name| view(naive, &name, now.max(naive.now))).collect();
+        for expected in &views {
+            same(at, "view", &table.view(&expected.name, ClusterTime(now)), expected)?;
+        }
+        let listed = table.list("", None, 100, ClusterTime(now)).locks;
+        let used = views.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0);
+        let present: Vec<_> =
+            listed.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0).collect();
+        same(at, "list", &present, &used.collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
+    let Some(attempt) = naive.attempt(key) else { return Standing::Unknown };
+    match &attempt.state {
+        State::Waits { .. } => Standing::Queued,
+        State::Holds(_) => Standing::Held(attempt.grant(naive.now)),
+        State::Ended { cause, .. } => Standing::Ended(*cause),
+    }
+}
+
+fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
+    let holders = naive.holder(name).into_iter().map(|(holder, hold)| HolderView {
+        owner: holder.asked.owner.clone(),
+        fence: holdfast_core::Fence(hold.fence),
+        ttl: hold.ttl,
+        expires_in_ms: hold.deadline.saturating_sub(now),
+        held_ms: now - hold.granted_at,
+        metadata: holder.asked.metadata.clone(),
+    });
+    let waiters = naive.present_waiters(name).into_iter();
+    let queue: Vec<_> = waiters
+        .map(|(waiter, since)| WaiterView { owner: waiter.asked.owner.clone(), waiting_ms: now - since })
+        .collect();
+    let queue_length = queue.len() as u64;
+    LockView { name: name.clone(), holders: holders.collect(), queue, queue_length, seq: naive.seq }
+}
+
+fn same<T: PartialEq + Debug>(at: &str, what: &str, table: &T, naive: &T) -> Result<(), TestCaseError> {
+    if table == naive {
+        return Ok(());
+    }
+    Err(fail(at, &format!("{what} differ\n  table: {table:?}\n  model: {naive:?}")))
+}
+
+fn fail(at: &str, what: &str) -> TestCaseError {
+    TestCaseError::fail(format!("{at}: {what}"))
+}
