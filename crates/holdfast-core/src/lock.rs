@@ -145,6 +145,11 @@ impl Lock {
         queue.insert(at, waiter);
     }
 
+    /// Whether the queue is what it has to be for looking tickets up in it.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.waiters().map(|waiter| waiter.ticket).is_sorted_by(|one, next| one < next)
+    }
+
     /// Whether one more attempt can hold the lock beside those that do.
     pub(crate) fn has_room(&self) -> bool {
         self.holders.is_empty()

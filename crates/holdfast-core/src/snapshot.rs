@@ -186,6 +186,7 @@ impl SnapshotReader {
         }
         match decode(record)? {
             Record::Header(_) => return Err(SnapshotError::Malformed),
+            Record::Lock(_, lock) if !lock.is_in_order() => return Err(SnapshotError::Malformed),
             Record::Lock(name, lock) => drop(self.locks.insert(name, lock)),
             Record::Ending(key, ending) => drop(self.endings.insert(key, ending)),
         }
