@@ -125,6 +125,47 @@ fn busy_try(bencher: Bencher, waiters: u64) {
     bencher.bench_local(|| table.apply(&op));
 }
 
+/// A table with one lock that `waiters` wait for, all of them at nodes that have fallen silent.
+fn deserted(waiters: u64) -> LockTable {
+    let hot = LockName::new("hot").expect("it is short");
+    let mut table = LockTable::default();
+    for n in 0..=waiters {
+        table.apply(&group(0, vec![attempt(hot.clone(), n, 60_000)]));
+    }
+    table
+}
+
+/// A lock changes hands past many who are absent. One item is one hand-over.
+#[divan::bench(args = [1_000, 10_000])]
+fn hand_over_past_the_absent(bencher: Bencher, absent: u64) {
+    let hot = LockName::new("hot").expect("it is short");
+    let mut table = deserted(absent);
+    table.apply(&group(2_000, vec![release(hot.clone(), 0)]));
+    let mut next = absent + 1;
+    bencher
+        .with_inputs(|| {
+            next += 1;
+            group(2_000, vec![attempt(hot.clone(), next, 0), release(hot.clone(), next)])
+        })
+        .bench_local_refs(|group| table.apply(group));
+}
+
+/// The waits of many who are absent are over in one entry, while the lock is free.
+#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 5, sample_size = 1)]
+fn waits_over_at_once(bencher: Bencher, absent: u64) {
+    let hot = LockName::new("hot").expect("it is short");
+    bencher
+        .with_inputs(|| {
+            let mut table = deserted(absent);
+            table.apply(&group(2_000, vec![release(hot.clone(), 0)]));
+            table
+        })
+        .bench_local_values(|mut table| {
+            table.apply(&group(60_000, Vec::new()));
+            table
+        });
+}
+
 /// What the apply loop pays for a snapshot of 100,000 locks.
 #[divan::bench]
 fn snapshot_begin(bencher: Bencher) {

@@ -46,6 +46,20 @@ fn one_release_wakes_one_waiter() {
     assert_eq!(story.lock("db").queue_length, 499);
 }
 
+/// Locks exclude attempts, not owners: tasks that share a label share nothing else.
+#[test]
+fn a_thousand_attempts_of_one_owner_exclude_each_other() {
+    let mut story = Story::default();
+    let attempt = |n: u64| acquire(ALICE, "db").token(&format!("task {n}")).wait_ms(600_000);
+    let all: Vec<_> = (0..1_000).map(attempt).collect();
+    story.do_together(0, &all);
+    for n in 0..1_000 {
+        assert_eq!(story.lock("db").holders[0].fence, Fence(n + 1));
+        story.releases(0, release(ALICE, "db").token(&format!("task {n}")));
+    }
+    assert_eq!(story.holder("db"), None);
+}
+
 #[test]
 fn grants_follow_the_order_of_the_log_over_all_nodes_however_often_calls_are_repeated() {
     let mut story = Story::default();
