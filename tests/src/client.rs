@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::CONTENT_TYPE;
-use hyper::{Method, Request};
+use hyper::{HeaderMap, Method, Request};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -42,12 +42,13 @@ impl Client {
 
     /// `GET` a path.
     pub async fn get(&self, path: &str) -> Reply {
-        self.call(Method::GET, path, None, Duration::ZERO).await
+        self.send(Method::GET, path, None, Bytes::new(), Duration::ZERO).await
     }
 
     /// `POST` JSON to a path, with a request that may wait for `wait`.
     pub async fn post(&self, path: &str, body: &Value, wait: Duration) -> Reply {
-        self.call(Method::POST, path, Some(body), wait).await
+        let bytes = Bytes::from(body.to_string());
+        self.send(Method::POST, path, Some("application/json"), bytes, wait).await
     }
 
     /// Tries to get a lock.
@@ -75,28 +76,29 @@ impl Client {
         self.post(&path_of(&attempt.lock, action), &body, Duration::ZERO).await
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>, wait: Duration) -> Reply {
+    /// Sends any request, whose body is declared as `content_type`, and which may wait for `wait`.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Bytes,
+        wait: Duration,
+    ) -> Reply {
         let begun = Instant::now();
-        let owed = wait + OWED_WITHIN + SLACK;
-        match tokio::time::timeout(owed, self.exchange(method, path, body)).await {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        let request = request.body(Full::new(body)).map_err(|error| NoAnswer::Broken(error.to_string()))?;
+        match tokio::time::timeout(wait + OWED_WITHIN + SLACK, self.exchange(request)).await {
             Ok(Ok((status, headers, body))) => Ok(Answer { status, headers, body, took: begun.elapsed() }),
             Ok(Err(why)) => Err(NoAnswer::Broken(why)),
             Err(_) => Err(NoAnswer::Silent(begun.elapsed())),
         }
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<(u16, hyper::HeaderMap, Value), String> {
-        let bytes = body.map_or(Bytes::new(), |body| Bytes::from(body.to_string()));
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        let request = request.body(Full::new(bytes)).map_err(|error| error.to_string())?;
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(u16, HeaderMap, Value), String> {
         let answer = self.pool.request(request).await.map_err(|error| format!("{error:?}"))?;
         let (head, body) = answer.into_parts();
         let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
