@@ -1,7 +1,8 @@
 //! Client connections: accepted for as long as the node runs, and brought to an end when it stops.
 
+mod acceptor;
+
 use std::convert::Infallible;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::acceptor::Acceptor;
 use crate::http::{Answer, Service};
 use crate::socket::{Remains, Socket};
 
@@ -25,8 +27,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const HTTP2_STREAMS_MAX: u32 = 10_000;
 /// Longest time that requests in flight get when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// First and longest pause after the operating system refused to give us a connection.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// A client whose machine has gone without a word is found out after 10 + 3 * 5 seconds.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -36,13 +36,14 @@ const KEEPALIVE_RETRIES: u32 = 3;
 pub(crate) async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     let server = Arc::new(server());
     let mut connections = JoinSet::new();
-    let mut acceptor = Acceptor { listener, pause: None };
+    let mut acceptor = Acceptor::new(listener);
     loop {
         tokio::select! {
             biased;
             () = told_to_stop(&mut stop) => break,
             Some(ended) = connections.join_next() => note_end(ended),
             stream = acceptor.next() => {
+                prepare(&stream);
                 connections.spawn(connection(server.clone(), stream, service.clone(), stop.clone()));
             }
         }
@@ -131,44 +132,6 @@ async fn serve<S>(
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended with an error");
     }
-}
-
-/// Takes connections, also when the operating system has none to give for a while.
-struct Acceptor {
-    listener: TcpListener,
-    /// How long to pause after the next refusal, if the last one was refused.
-    pause: Option<Duration>,
-}
-
-impl Acceptor {
-    async fn next(&mut self) -> TcpStream {
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    self.pause = None;
-                    prepare(&stream);
-                    return stream;
-                }
-                Err(error) if is_about_one_connection(&error) => {}
-                Err(error) => self.wait_after(&error).await,
-            }
-        }
-    }
-
-    async fn wait_after(&mut self, error: &io::Error) {
-        if self.pause.is_none() {
-            tracing::warn!(%error, "no new connections can be taken for now");
-        }
-        let pause = self.pause.unwrap_or(BACKOFF.0);
-        self.pause = Some((pause * 2).min(BACKOFF.1));
-        tokio::time::sleep(pause).await;
-    }
-}
-
-/// The client has gone before it was accepted; that says nothing about the next one.
-fn is_about_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 fn prepare(stream: &TcpStream) {

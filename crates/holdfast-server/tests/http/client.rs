@@ -23,6 +23,11 @@ impl Service {
         Self { cluster }
     }
 
+    /// Ends the cluster and removes its folder.
+    pub(crate) async fn stop(self) {
+        self.cluster.shutdown().await.unwrap();
+    }
+
     /// `HOST:PORT` of the first node.
     pub(crate) fn addr(&self) -> &str {
         addr_of(&self.cluster.urls()[0])

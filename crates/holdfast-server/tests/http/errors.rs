@@ -21,6 +21,7 @@ async fn a_busy_lock_tells_who_holds_it_and_when_to_come_back() {
     assert!((1..=20_000).contains(&problem["holder"]["expires_in_ms"].as_u64().unwrap()));
     assert_eq!(problem["queue_length"], 0);
     assert!((1..=20).contains(&reply.header("retry-after").unwrap().parse::<u64>().unwrap()));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -39,6 +40,7 @@ async fn a_repeated_acquire_gives_the_same_grant_and_other_parameters_a_conflict
         body["token"] = token('a').into();
         service.post("/v1/locks/x/acquire", body).await.problem("token_conflict");
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -53,6 +55,7 @@ async fn a_token_that_never_held_the_lock_is_told_so() {
         let path = format!("/v1/locks/x/{action}");
         service.post(&path, json!({"token": token('b')})).await.problem("not_holder");
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -66,6 +69,7 @@ async fn a_released_hold_can_be_released_again_but_not_revived() {
     }
     service.post("/v1/locks/x/renew", body.clone()).await.problem("lease_released");
     service.post("/v1/locks/x/acquire", body).await.problem("lease_released");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -79,6 +83,7 @@ async fn a_lease_that_ran_out_is_not_mistaken_for_anything_else() {
     service.post("/v1/locks/x/renew", token.clone()).await.problem("lease_expired");
     service.post("/v1/locks/x/release", token).await.problem("lease_expired");
     service.post("/v1/locks/x/acquire", body).await.problem("lease_expired");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -89,6 +94,7 @@ async fn a_wait_that_is_over_is_no_fault_of_the_server() {
     assert_eq!(reply.status, 409);
     assert!(reply.detail("wait_timeout").contains("50 ms"));
     assert_eq!(service.get("/v1/locks/x").await.ok()["queue_length"], 0);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -103,4 +109,5 @@ async fn the_service_makes_a_token_where_none_is_given() {
     assert_eq!(released["fence"], grant["fence"]);
     let other = service.post("/v1/locks/x/acquire", json!({})).await.ok();
     assert_ne!(other["token"], grant["token"]);
+    service.stop().await;
 }

@@ -50,6 +50,7 @@ async fn a_body_that_is_no_object_of_known_fields_is_refused_by_name() {
         assert!(service.raw(post(path, JSON, "{}")).await.detail("invalid_argument").starts_with("`token`"));
         assert!(service.call("POST", path, None).await.detail("invalid_argument").starts_with("`body`"));
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -74,6 +75,7 @@ async fn a_ttl_outside_its_limits_changes_no_lease() {
     // Left out, it is the one in force.
     let renewed = service.post("/v1/locks/x/renew", json!({"token": token('a')})).await.ok();
     assert_eq!(renewed["ttl_ms"], 30_000);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -97,6 +99,7 @@ async fn the_other_fields_of_an_acquire_have_their_limits() {
     let full =
         json!({"owner": "o".repeat(256), "token": "t".repeat(128), "metadata": {"x": "y".repeat(1_016)}});
     service.post("/v1/locks/x/acquire", full).await.ok();
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -117,6 +120,7 @@ async fn a_body_that_is_not_declared_as_json_is_refused() {
     }
     let headers = "Content-Type: Application/JSON; charset=utf-8\r\nContent-Encoding: identity\r\n";
     service.raw(post("/v1/locks/x/acquire", headers, &body)).await.ok();
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -127,6 +131,7 @@ async fn a_body_that_announces_too_much_is_refused_before_it_is_sent() {
     let reply = service.raw(head).await;
     assert_eq!(reply.status, 413);
     assert!(reply.detail("too_large").contains("65536 bytes"));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -145,6 +150,7 @@ async fn a_client_that_sends_100_megabytes_all_the_same_still_gets_its_answer() 
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     Reply::parse(&bytes).problem("too_large");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -160,6 +166,7 @@ async fn a_body_in_chunks_is_cut_at_its_limit() {
     let reply = service.raw(request).await;
     assert_eq!(reply.status, 413);
     reply.problem("too_large");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -174,6 +181,7 @@ async fn a_body_in_many_chunks_is_put_together() {
         request += &format!("1\r\n{byte}\r\n");
     }
     assert_eq!(service.raw(request + "0\r\n\r\n").await.ok()["owner"], "in pieces");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -187,6 +195,7 @@ async fn a_body_that_comes_too_slowly_is_given_up() {
     let reply = tokio::time::timeout(Duration::from_secs(15), Reply::read(&mut stream)).await.unwrap();
     assert_eq!(reply.status, 408);
     reply.problem("request_timeout");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -215,6 +224,7 @@ async fn a_method_that_a_path_does_not_take_is_refused_with_those_that_it_takes(
             reply.problem("method_not_allowed");
         }
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -227,6 +237,7 @@ async fn head_and_options_are_answered_without_a_body() {
     assert_eq!(head.header("content-type"), Some("application/json"));
     let options = service.call("OPTIONS", "/v1/locks/x/acquire", None).await;
     assert_eq!((options.status, options.header("allow")), (204, Some("POST, OPTIONS")));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -253,6 +264,7 @@ async fn an_unknown_path_and_an_unknown_parameter_are_refused() {
         let detail = service.get(path).await.detail("invalid_argument");
         assert!(detail.starts_with(field), "{path}: {detail}");
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -267,6 +279,7 @@ async fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(b"{}").await.unwrap();
     Reply::read(&mut stream).await.ok();
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -284,6 +297,7 @@ async fn what_is_no_http_at_all_is_refused_as_a_problem() {
     }
     let long = format!("GET /v1/locks HTTP/1.1\r\nHost: test\r\nX-Long: {}\r\n\r\n", "x".repeat(1_000_000));
     assert_eq!(service.raw(long).await.json()["code"], "too_large");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -298,4 +312,5 @@ async fn a_connection_is_used_again_after_a_refusal() {
     stream.read_to_end(&mut bytes).await.unwrap();
     let text = String::from_utf8(bytes).unwrap();
     assert!(text.starts_with("HTTP/1.1 400") && text.contains("HTTP/1.1 200"), "{text}");
+    service.stop().await;
 }

@@ -58,6 +58,7 @@ async fn every_name_comes_back_exactly_and_is_a_lock_of_its_own() {
         assert_eq!(released["name"], **name);
     }
     assert_eq!(service.get("/v1/locks").await.ok()["locks"], json!([]));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -68,6 +69,7 @@ async fn a_name_is_the_same_however_it_is_encoded() {
     }
     assert_eq!(service.get("/v1/locks/..").await.ok()["name"], "..");
     assert_eq!(service.get("/v1/locks/%2e%2E").await.ok()["name"], "..");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -94,6 +96,7 @@ async fn a_name_outside_its_limits_is_refused_with_the_rule() {
             assert!(detail.starts_with("`name` ") && detail.contains(rule), "{raw}{action}: {detail}");
         }
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -104,6 +107,7 @@ async fn a_bare_slash_in_a_name_is_answered_with_how_to_write_it() {
         assert_eq!(reply.status, 404, "{path}");
         assert!(reply.detail("not_found").contains("%2F"), "{path}");
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -122,6 +126,7 @@ async fn no_lock_stands_in_the_way_of_another_whose_name_begins_like_it() {
     let list = service.get("/v1/locks?prefix=a%2F").await.ok();
     let listed: Vec<_> = list["locks"].as_array().unwrap().iter().map(|lock| &lock["name"]).collect();
     assert_eq!(listed, ["a/", "a/1", "a/b/c"]);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -134,4 +139,5 @@ async fn pages_of_a_list_fit_together() {
     assert_eq!((first["locks"].as_array().unwrap().len(), &first["next"]), (2, &json!("p/2")));
     let second = service.get("/v1/locks?prefix=p/&limit=2&after=p%2F2").await.ok();
     assert_eq!((&second["locks"][0]["name"], &second["next"]), (&json!("p/3"), &json!(null)));
+    service.stop().await;
 }

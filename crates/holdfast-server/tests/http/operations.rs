@@ -9,6 +9,7 @@ async fn a_node_that_leads_is_alive_and_ready() {
     let service = Service::start().await;
     assert_eq!(service.get("/livez").await.ok(), json!({"status": "alive"}));
     assert_eq!(service.get("/readyz").await.ok(), json!({"status": "ready"}));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -24,6 +25,7 @@ async fn the_cluster_shows_its_one_member() {
     );
     assert_eq!(member["client_url"], service.cluster.urls()[0]);
     assert!(member["applied_index"].as_u64().unwrap() > 0);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -46,6 +48,7 @@ async fn metrics_count_what_was_asked_and_name_no_lock() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(!text.contains("precious"));
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -58,6 +61,7 @@ async fn a_request_id_comes_back_or_is_made() {
     assert_eq!(reply.problem("not_found")["request_id"], "job 17");
     let (first, second) = (service.get("/livez").await, service.get("/livez").await);
     assert_ne!(first.header("x-request-id").unwrap(), second.header("x-request-id").unwrap());
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -70,6 +74,7 @@ async fn a_stale_answer_says_so() {
         let fresh = service.get(&format!("{path}?consistency=linearizable")).await.ok();
         assert_eq!(fresh.get("stale"), None, "{path}");
     }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -81,6 +86,7 @@ async fn the_digest_changes_with_the_state() {
     assert!(after["applied_index"].as_u64() > before["applied_index"].as_u64());
     assert_ne!(after["digest"], before["digest"]);
     assert_eq!(after["digest"].as_str().unwrap().len(), 16);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -89,6 +95,7 @@ async fn the_service_describes_itself() {
     let api = service.get("/openapi.json").await.ok();
     assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
     assert!(api["paths"]["/v1/locks/{name}/acquire"]["post"].is_object());
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -108,4 +115,5 @@ async fn http_2_is_spoken_without_negotiation() {
     let lock: serde_json::Value =
         client.get(url.trim_end_matches("/acquire")).send().await.unwrap().json().await.unwrap();
     assert_eq!(lock["state"], "held");
+    service.stop().await;
 }

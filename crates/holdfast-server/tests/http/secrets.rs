@@ -61,4 +61,5 @@ async fn a_token_shows_up_nowhere_but_in_its_own_grant() {
             assert!(!reply.text().contains(secret), "{reply:?}");
         }
     }
+    service.stop().await;
 }

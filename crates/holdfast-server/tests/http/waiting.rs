@@ -43,6 +43,7 @@ async fn a_release_grants_the_lock_to_the_first_who_waits() {
     assert!(granted["fence"].as_u64() > held["fence"].as_u64());
     service.post("/v1/locks/x/release", json!({"token": token('b')})).await.ok();
     assert_eq!(Reply::read(&mut third).await.ok()["owner"], "c");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -55,6 +56,7 @@ async fn a_client_that_hangs_up_leaves_the_queue() {
     until_queue_has(&service, 1).await;
     service.post("/v1/locks/x/release", json!({"token": token('a')})).await.ok();
     assert_eq!(Reply::read(&mut stays).await.ok()["owner"], "c");
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -66,6 +68,7 @@ async fn a_waiter_that_is_released_is_told_so_and_leaves_the_queue() {
     assert_eq!(released, json!({"name": "x", "fence": null, "released": true}));
     Reply::read(&mut waiter).await.problem("lease_released");
     assert_eq!(service.get("/v1/locks/x").await.ok()["queue_length"], 0);
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -83,4 +86,5 @@ async fn clients_that_wait_take_no_thread_each() {
     until_queue_has(&service, 100).await;
     assert!(std::fs::read_dir("/proc/self/task").unwrap().count() <= before + 2);
     assert!(service.get("/metrics").await.text().contains("holdfast_local_waiters 100\n"));
+    service.stop().await;
 }
