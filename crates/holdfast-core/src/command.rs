@@ -39,7 +39,7 @@ pub enum Op {
     /// Nobody has claimed this grant from the queue: the attempt goes back to its place, and its node counts as absent.
     ///
     /// Only the leader that made the grant, in the same term, may say so, and only while it has not confirmed the
-    /// grant to anybody.
+    /// grant to anybody. Rejected where a call with the attempt's token was told of the grant meanwhile: it stays.
     Unclaim {
         /// The lock.
         lock: LockName,

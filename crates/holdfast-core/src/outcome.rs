@@ -54,7 +54,8 @@ pub struct HolderSummary {
     pub expires_in_ms: u64,
 }
 
-/// The rules said no. Nothing has changed.
+/// The rules said no. Nothing has changed, but that a queued attempt which does not want to wait any more has left the
+/// queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
     /// The lock is busy, and the attempt does not wait.
