@@ -19,10 +19,11 @@ use tokio::task::JoinSet;
 
 use self::acceptor::Acceptor;
 use crate::http::{Answer, Service};
-use crate::socket::{Remains, Socket};
+use crate::socket::{ConnectionState, Socket};
 
-/// Longest time for the head of a request to arrive, and for a connection to stay without one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection on which no request is in flight for this long, and at most for twice as long, is cut: whether it is
+/// idle or the head of a request comes too slowly.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Streams of one HTTP/2 connection: a client must be able to release while many of its attempts wait.
 const HTTP2_STREAMS_MAX: u32 = 10_000;
 /// Longest time that requests in flight get when the node stops.
@@ -66,7 +67,8 @@ pub(crate) async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
 
 fn server() -> Builder<TokioExecutor> {
     let mut server = Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    // Its own limit for heads would cost a timer for each request.
+    server.http1().header_read_timeout(None);
     server
         .http2()
         .timer(TokioTimer::new())
@@ -88,39 +90,28 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) {
     let _counted = service.connected();
-    if !speaks_up(&stream, &mut stop).await {
-        return;
-    }
-    let remains = Arc::new(Remains::default());
+    let state = Arc::new(ConnectionState::default());
     let answer = service_fn(|request| {
-        let (service, remains) = (service.clone(), remains.clone());
-        async move { Ok::<_, Infallible>(service.answer(request, &remains).await) }
+        let (service, state) = (service.clone(), state.clone());
+        async move { Ok::<_, Infallible>(service.answer(request, &state).await) }
     });
-    serve(&server, Socket::new(stream, remains.clone()), answer, &mut stop).await;
-    remains.linger().await;
+    serve(&server, stream, &state, answer, &mut stop).await;
+    state.linger().await;
 }
 
-/// Whether the client sends something before its time is up and before the node stops. Hyper's own limit begins with the
-/// first byte.
-async fn speaks_up(stream: &TcpStream, stop: &mut watch::Receiver<bool>) -> bool {
-    tokio::select! {
-        biased;
-        first = tokio::time::timeout(HEAD_TIMEOUT, stream.readable()) => matches!(first, Ok(Ok(()))),
-        () = told_to_stop(stop) => false,
-    }
-}
-
-/// Lets hyper work until the connection ends or the node stops.
+/// Lets hyper work until the connection ends, has been idle for too long, or the node stops.
 async fn serve<S>(
     server: &Builder<TokioExecutor>,
-    socket: Socket,
+    stream: TcpStream,
+    state: &Arc<ConnectionState>,
     answer: S,
     stop: &mut watch::Receiver<bool>,
 ) where
     S: hyper::service::Service<Request<Incoming>, Response = Answer, Error = Infallible>,
     S::Future: Send + 'static,
 {
-    let mut connection = pin!(server.serve_connection(TokioIo::new(socket), answer));
+    let socket = TokioIo::new(Socket::new(stream, state.clone()));
+    let mut connection = pin!(server.serve_connection(socket, answer));
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
@@ -128,9 +119,22 @@ async fn serve<S>(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = idle(state) => Ok(()), // It is cut by being dropped.
     };
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Resolves when from one look to the next no request was in flight.
+async fn idle(state: &ConnectionState) {
+    let mut seen = state.activity();
+    loop {
+        tokio::time::sleep(IDLE_TIMEOUT).await;
+        if state.activity() == seen && !state.is_busy() {
+            return;
+        }
+        seen = state.activity();
     }
 }
 
@@ -143,5 +147,36 @@ fn prepare(stream: &TcpStream) {
         stream.set_nodelay(true).and_then(|()| SockRef::from(stream).set_tcp_keepalive(&keepalive));
     if let Err(error) = prepared {
         tracing::debug!(%error, "a connection goes without its socket options");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn idle_after(state: &ConnectionState, patience: Duration) -> bool {
+        tokio::time::timeout(patience, idle(state)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_is_idle_after_its_time() {
+        let state = ConnectionState::default();
+        assert!(!idle_after(&state, IDLE_TIMEOUT - Duration::from_secs(1)).await);
+        assert!(idle_after(&state, IDLE_TIMEOUT + Duration::from_secs(1)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_waits_for_a_lock_is_never_idle() {
+        let state = ConnectionState::default();
+        let request = state.begin();
+        assert!(!idle_after(&state, IDLE_TIMEOUT * 10).await);
+        // It is answered right before the next look: that is no idle time yet.
+        let (idle, patience) = (idle_after(&state, IDLE_TIMEOUT + Duration::from_secs(1)), IDLE_TIMEOUT / 2);
+        let (is_idle, ()) = tokio::join!(idle, async {
+            tokio::time::sleep(patience).await;
+            drop(request);
+        });
+        assert!(!is_idle);
+        assert!(idle_after(&state, IDLE_TIMEOUT + Duration::from_secs(1)).await);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -22,15 +22,36 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How much of what it is still sending is read at a time, in bytes.
 const LINGER_CHUNK: usize = 64 * 1024;
 
-/// What outlives the connection.
+/// What a connection, its requests and its keeper share.
 #[derive(Debug, Default)]
-pub(crate) struct Remains {
+pub(crate) struct ConnectionState {
+    /// Beginnings and ends of requests.
+    activity: AtomicU64,
+    /// Requests that are not answered yet.
+    in_flight: AtomicU64,
     /// The last request was answered before its body was read.
     is_still_sending: AtomicBool,
     stream: Mutex<Option<TcpStream>>,
 }
 
-impl Remains {
+impl ConnectionState {
+    /// A request has begun; it counts as in flight until the value is dropped.
+    pub(crate) fn begin(&self) -> impl Drop + use<'_> {
+        self.activity.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(self)
+    }
+
+    /// A number that grows whenever a request begins or ends.
+    pub(crate) fn activity(&self) -> u64 {
+        self.activity.load(Ordering::Relaxed)
+    }
+
+    /// Whether some request is not answered yet.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
     /// Notes whether the request that is answered now still has a body on its way.
     pub(crate) fn note_unread_body(&self, is_unread: bool) {
         self.is_still_sending.store(is_unread, Ordering::Relaxed);
@@ -47,19 +68,28 @@ impl Remains {
     }
 }
 
+struct InFlight<'a>(&'a ConnectionState);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.activity.fetch_add(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The connection, as hyper gets it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     /// There until the socket is dropped.
     stream: Option<TcpStream>,
-    remains: Arc<Remains>,
+    state: Arc<ConnectionState>,
     /// What is sent instead of hyper's answer, and how much of it has been sent.
     substitute: Option<(Vec<u8>, usize)>,
 }
 
 impl Socket {
-    pub(crate) fn new(stream: TcpStream, remains: Arc<Remains>) -> Self {
-        Self { stream: Some(stream), remains, substitute: None }
+    pub(crate) fn new(stream: TcpStream, state: Arc<ConnectionState>) -> Self {
+        Self { stream: Some(stream), state, substitute: None }
     }
 
     fn stream(&mut self) -> Pin<&mut TcpStream> {
@@ -92,8 +122,8 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.remains.is_still_sending.load(Ordering::Relaxed) {
-            let mut slot = self.remains.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.state.is_still_sending.load(Ordering::Relaxed) {
+            let mut slot = self.state.stream.lock().unwrap_or_else(PoisonError::into_inner);
             *slot = self.stream.take();
         }
     }

@@ -25,7 +25,7 @@ use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
-use crate::socket::Remains;
+use crate::socket::ConnectionState;
 
 /// A request that takes longer than this beyond its own wait is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -76,9 +76,10 @@ impl Service {
     }
 
     /// Answers a request, whatever it is. Dropped before the end, it means that the client has hung up.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, remains: &Remains) -> Answer {
+    pub(crate) async fn answer(&self, request: Request<Incoming>, connection: &ConnectionState) -> Answer {
         let (head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
+        let _in_flight = connection.begin();
         let begun = Instant::now();
         let id = self.ids.of(&head.headers);
         let destination = route::find(head.uri.path());
@@ -92,7 +93,7 @@ impl Service {
         let code = result.as_ref().err().map(Failure::code);
         let took = begun.elapsed();
         observed.answered(code, took);
-        remains.note_unread_body(has_body && code.is_some_and(leaves_body_unread));
+        connection.note_unread_body(has_body && code.is_some_and(leaves_body_unread));
         log(&call, route, code, took, &id);
         let mut answer = result.unwrap_or_else(|failure| failure.into_answer(&id));
         answer.headers_mut().insert(X_REQUEST_ID, id);
