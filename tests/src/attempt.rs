@@ -20,6 +20,13 @@ impl Attempt {
         Self { lock: lock.into(), token: new_token(), fields: Map::new() }
     }
 
+    /// Takes this token instead of one of its own.
+    #[must_use]
+    pub fn with_token(mut self, token: impl Into<String>) -> Self {
+        self.token = token.into();
+        self
+    }
+
     /// Says who it is.
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {

@@ -172,6 +172,12 @@ impl Cluster {
             .map(|answer| ClusterView(answer.body))
     }
 
+    /// The cluster's identity, as soon as a node has learnt it.
+    pub async fn cluster_id(&self, id: u64) -> String {
+        let what = format!("node {id} knows its cluster");
+        eventually(PATIENCE, &what, async || self.status(id).await?.cluster_id().map(str::to_owned)).await
+    }
+
     /// Waits until these nodes are equally far, and gives their index and the hash of their state, which are equal.
     ///
     /// # Panics

@@ -13,6 +13,7 @@ mod node;
 mod ports;
 mod roamer;
 mod signal;
+pub mod sim;
 
 pub use crate::answer::{Answer, NoAnswer, Reply};
 pub use crate::attempt::{Attempt, new_token};

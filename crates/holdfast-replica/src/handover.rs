@@ -9,12 +9,11 @@ use crate::world::{NodeId, Runtime};
 
 /// One try; then the next best successor is asked.
 const TRY_TIMEOUT: Duration = Duration::from_millis(400);
-const TRIES_MAX: usize = 3;
 
 impl<R: Runtime> Inner<R> {
-    /// If this node leads, lets the follower that is furthest take over; gives up after a few tries.
+    /// If this node leads, lets the follower that is furthest take over; each is asked once.
     pub(crate) async fn hand_over(&self) {
-        for successor in self.successors().into_iter().cycle().take(TRIES_MAX) {
+        for successor in self.successors() {
             if !self.raft.is_leader() || self.hand_over_to(successor).await {
                 return;
             }

@@ -11,6 +11,12 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 pub use openraft_rt::AsyncRuntime;
 
+/// What an implementation of [`AsyncRuntime`] is made of.
+pub mod runtime {
+    pub use openraft_rt::{Instant, OptionalSend};
+    pub use openraft_rt_tokio::{TokioMpsc, TokioMutex, TokioOneshot};
+}
+
 /// Identifies a node within its cluster, for ever: a number is not given to another data folder.
 pub type NodeId = u64;
 

@@ -16,7 +16,7 @@ pub const LISTEN_DEFAULT: &str = "127.0.0.1:7101";
 /// Where peers are served, unless it is told otherwise.
 pub const PEER_LISTEN_DEFAULT: &str = "127.0.0.1:7201";
 /// What is logged, unless it is told otherwise.
-pub const LOG_LEVEL_DEFAULT: &str = "info";
+pub const LOG_LEVEL_DEFAULT: &str = "info,openraft=error";
 
 /// An option that cannot be used: which, in all its spellings, and what its limit is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

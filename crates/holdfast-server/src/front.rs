@@ -1,6 +1,7 @@
 //! Client connections: accepted for as long as the node runs, and brought to an end when it stops.
 
 mod acceptor;
+mod descriptors;
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -38,12 +39,13 @@ pub(crate) async fn run(listener: TcpListener, service: Arc<Service>, mut stop: 
     let server = Arc::new(server());
     let mut connections = JoinSet::new();
     let mut acceptor = Acceptor::new(listener);
+    let connections_max = descriptors::for_clients();
     loop {
         tokio::select! {
             biased;
             () = told_to_stop(&mut stop) => break,
             Some(ended) = connections.join_next() => note_end(ended),
-            stream = acceptor.next() => {
+            stream = acceptor.next(), if connections.len() < connections_max => {
                 prepare(&stream);
                 connections.spawn(connection(server.clone(), stream, service.clone(), stop.clone()));
             }

@@ -2,9 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod failover;
+mod input;
 mod leader_change;
+mod leases;
 mod observed;
+mod peer_port;
+mod program;
 mod queue_order;
+mod quorum;
+mod raw_http;
 mod restart;
+mod secrets;
+mod snapshots;
 mod waiters_gone;
 mod waiting;

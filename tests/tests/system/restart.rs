@@ -12,7 +12,7 @@ const LONG_MS: u64 = 600_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_kept_when_all_nodes_are_killed_and_started_in_any_order() {
     let cluster = Cluster::start(3).await;
-    let cluster_id = cluster.status(1).await.unwrap().cluster_id().unwrap().to_owned();
+    let cluster_id = cluster.cluster_id(1).await;
     let holder = Attempt::at("db").owner("holder").ttl_ms(LONG_MS);
     let fence = cluster.roamer(0).acquire(&holder).await.ok().fence();
     let mut waiters = JoinSet::new();
@@ -38,7 +38,7 @@ async fn everything_is_kept_when_all_nodes_are_killed_and_started_in_any_order()
         for id in order {
             let lock = cluster.client(id).lock("db").await.unwrap().ok();
             assert_eq!(lock.held_fence(), Some(fence), "node {id}, started in the order {order:?}");
-            assert_eq!(cluster.status(id).await.unwrap().cluster_id(), Some(cluster_id.as_str()));
+            assert_eq!(cluster.cluster_id(id).await, cluster_id);
         }
     }
     cluster.roamer(0).release(&holder).await.ok();

@@ -28,6 +28,9 @@ pub(crate) fn config(timing: Timing) -> Result<Arc<Config>, String> {
         enable_pre_vote: Some(true),
         // A restarted leader asks for votes anew: in its old term it might answer reads from a table that lags.
         enable_leader_restore: Some(false),
+        // A follower may have trimmed a torn tail that it had acknowledged, if its disk lies. It gets the entries again;
+        // otherwise the leader would stop with an assertion, and a healthy node would pay for a sick one.
+        allow_log_reversion: Some(true),
         ..Config::default()
     };
     config.validate().map(Arc::new).map_err(|error| error.to_string())

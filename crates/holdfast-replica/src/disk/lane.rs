@@ -37,8 +37,14 @@ impl Lane {
         lock: Arc<File>,
     ) -> io::Result<Self> {
         let (queue, jobs) = channel();
-        let worker =
-            Worker { folder: folder.to_owned(), handles: Handles::new(folder), stats, failure: None };
+        let worker = Worker {
+            folder: folder.to_owned(),
+            // Kept open: a process that has run out of descriptors must still be able to go on.
+            folder_handle: File::open(folder)?,
+            handles: Handles::new(folder),
+            stats,
+            failure: None,
+        };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _lock = lock;
             worker.work(&jobs);
@@ -68,6 +74,7 @@ impl Drop for Lane {
 
 struct Worker {
     folder: PathBuf,
+    folder_handle: File,
     handles: Handles,
     stats: Arc<DiskStats>,
     /// Why the lane is closed for ever. Once a write or sync has failed, nobody knows what the kernel has dropped.
@@ -162,9 +169,8 @@ impl Worker {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        let folder = File::open(&self.folder)?;
         let begun = Instant::now();
-        folder.sync_all()?;
+        self.folder_handle.sync_all()?;
         self.stats.synced(begun.elapsed());
         Ok(())
     }

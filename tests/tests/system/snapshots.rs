@@ -1,0 +1,93 @@
+//! The log stays short, and whoever was away for longer than it reaches back gets a snapshot.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use holdfast_tests::{Attempt, Client, Cluster, PATIENCE, Roamer};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+const LOCKS: usize = 1_000;
+const CLIENTS: usize = 64;
+/// `scripts/disk-bound` asks for a million.
+const OPERATIONS_VARIABLE: &str = "HOLDFAST_TEST_OPERATIONS";
+const OPERATIONS_DEFAULT: usize = 120_000;
+const FOLDER_BYTES_MAX: u64 = 256 << 20;
+
+fn operations() -> usize {
+    let given = std::env::var(OPERATIONS_VARIABLE).ok();
+    given.map_or(OPERATIONS_DEFAULT, |text| text.parse().expect("a number of operations"))
+}
+
+/// Acquires and releases, with as much metadata as a lock may have, until so many operations are done.
+async fn operate(clients: Vec<Client>, number: usize, done: Arc<AtomicUsize>, wanted: usize) {
+    let roamer = Roamer::new(clients, number);
+    let words = "x".repeat(1_000);
+    for round in 0.. {
+        if done.fetch_add(2, Ordering::Relaxed) >= wanted {
+            return;
+        }
+        let lock = format!("lock-{}", (number + round * CLIENTS) % LOCKS);
+        let attempt = Attempt::at(lock).wait_ms(60_000).metadata(json!({ "words": words }));
+        roamer.acquire(&attempt).await.ok();
+        roamer.release(&attempt).await.ok();
+    }
+}
+
+fn file_names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| match entry.metadata() {
+            Ok(of) if of.is_dir() => folder_bytes(&entry.path()),
+            Ok(of) => of.len(),
+            Err(_) => 0, // Removed meanwhile.
+        })
+        .sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders_stay_small() {
+    let cluster = Cluster::start(3).await;
+    let hold = Attempt::at("held").ttl_ms(86_400_000);
+    let fence = cluster.client(1).acquire(&hold).await.unwrap().ok().fence();
+    let leader = cluster.leader().await;
+    let away = cluster.node(cluster.others(leader)[0]);
+    let first_segment = "log-00000000000000000001.hf";
+    assert!(file_names(away.data_dir()).iter().any(|name| name == first_segment));
+    away.kill();
+
+    let others: Vec<_> = cluster.others(away.id()).iter().map(|id| cluster.client(*id)).collect();
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        clients.spawn(operate(others.clone(), number, done.clone(), operations()));
+    }
+    clients.join_all().await;
+    let names = file_names(cluster.node(leader).data_dir());
+    assert!(!names.iter().any(|name| name == first_segment), "the log has been cut: {names:?}");
+    assert!(names.iter().any(|name| name.starts_with("snap-")), "there is a snapshot: {names:?}");
+
+    away.start();
+    away.ready(PATIENCE).await;
+    cluster.ready().await;
+    cluster.equal_digests(&cluster.ids()).await;
+    for node in cluster.nodes() {
+        assert_eq!(node.client().lock("held").await.unwrap().ok().held_fence(), Some(fence));
+        let bytes = folder_bytes(node.data_dir());
+        assert!(bytes < FOLDER_BYTES_MAX, "node {} has {bytes} bytes", node.id());
+    }
+
+    // What was installed is what a restart begins with.
+    away.kill();
+    away.start();
+    cluster.ready().await;
+    cluster.equal_digests(&cluster.ids()).await;
+}
