@@ -57,17 +57,23 @@ fn bad_fields() -> Vec<Bad> {
         cases.push(bad_acquire("wait_ms", &wait, WAIT));
     }
     let long = "x".repeat(129);
-    for token in [json!("short"), json!(long), json!("has spaces in it"), json!("tökentökentöken"), json!(7)]
-    {
-        cases.push(bad_acquire("token", &token, TOKEN));
-        for action in ["renew", "release"] {
+    let tokens = [
+        (json!("short"), TOKEN),
+        (json!("x".repeat(129)), TOKEN),
+        (json!(7), TOKEN),
+        (json!("there are spaces in it"), TOKEN_LETTERS),
+        (json!("tökentökentöken"), TOKEN_LETTERS),
+    ];
+    for (token, names) in tokens {
+        for action in ["acquire", "renew", "release"] {
             let body = json!({ "token": token }).to_string();
-            cases.push(bad(&format!("/v1/locks/db/{action}"), body, TOKEN));
+            cases.push(bad(&format!("/v1/locks/db/{action}"), body, names));
         }
     }
-    for owner in [json!(""), json!("x".repeat(257)), json!("a\nb"), json!({})] {
+    for owner in [json!(""), json!("x".repeat(257)), json!({})] {
         cases.push(bad_acquire("owner", &owner, OWNER));
     }
+    cases.push(bad_acquire("owner", &json!("a\nb"), &["owner", "control characters"]));
     for metadata in [json!({ "a": "x".repeat(1024) }), json!("text"), json!([1])] {
         cases.push(bad_acquire("metadata", &metadata, METADATA));
     }

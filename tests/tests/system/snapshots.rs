@@ -13,7 +13,7 @@ const LOCKS: usize = 1_000;
 const CLIENTS: usize = 64;
 /// `scripts/disk-bound` asks for a million.
 const OPERATIONS_VARIABLE: &str = "HOLDFAST_TEST_OPERATIONS";
-const OPERATIONS_DEFAULT: usize = 120_000;
+const OPERATIONS_DEFAULT: usize = 36_000;
 const FOLDER_BYTES_MAX: u64 = 256 << 20;
 
 fn operations() -> usize {
@@ -21,7 +21,7 @@ fn operations() -> usize {
     given.map_or(OPERATIONS_DEFAULT, |text| text.parse().expect("a number of operations"))
 }
 
-/// Acquires and releases, with as much metadata as a lock may have, until so many operations are done.
+/// Acquires and releases, with names, owners and metadata as long as they may be, until so many operations are done.
 async fn operate(clients: Vec<Client>, number: usize, done: Arc<AtomicUsize>, wanted: usize) {
     let roamer = Roamer::new(clients, number);
     let words = "x".repeat(1_000);
@@ -29,8 +29,9 @@ async fn operate(clients: Vec<Client>, number: usize, done: Arc<AtomicUsize>, wa
         if done.fetch_add(2, Ordering::Relaxed) >= wanted {
             return;
         }
-        let lock = format!("lock-{}", (number + round * CLIENTS) % LOCKS);
-        let attempt = Attempt::at(lock).wait_ms(60_000).metadata(json!({ "words": words }));
+        let lock = format!("{:x<512}", format!("lock-{}-", (number + round * CLIENTS) % LOCKS));
+        let attempt = Attempt::at(lock).owner("x".repeat(256)).wait_ms(60_000);
+        let attempt = attempt.metadata(json!({ "words": words }));
         roamer.acquire(&attempt).await.ok();
         roamer.release(&attempt).await.ok();
     }

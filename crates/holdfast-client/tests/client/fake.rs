@@ -223,7 +223,7 @@ async fn carry_out(reply: Reply) -> Result<Response<Full<Bytes>>, std::io::Error
             .body(Full::new(body.into()))
             .unwrap()),
         Reply::Later(after, reply) => {
-            tokio::time::sleep(after).await;
+            tokio::time::sleep(after).await; // A slow server is what is tested.
             Box::pin(carry_out(*reply)).await
         }
         Reply::Hang => match std::future::pending::<Infallible>().await {},

@@ -130,7 +130,7 @@ async fn tasks_left() -> usize {
     let deadline = Instant::now() + Duration::from_secs(5);
     while alive() > 0 && Instant::now() < deadline {
         tokio::task::yield_now().await;
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await; // Looks again, until a deadline.
     }
     alive()
 }

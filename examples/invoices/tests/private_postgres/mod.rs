@@ -69,7 +69,7 @@ impl PrivatePostgres {
             let log = || fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default();
             assert!(self.server.try_wait().unwrap().is_none(), "the server has ended: {}", log());
             assert!(Instant::now() < deadline, "no connection: {error}\n{}", log());
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20)); // Looks again, until a deadline.
         }
     }
 }
