@@ -1,6 +1,8 @@
 //! What the service promises, shown on real processes.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod disk_full;
+mod durability;
 mod failover;
 mod input;
 mod leader_change;
@@ -14,5 +16,6 @@ mod raw_http;
 mod restart;
 mod secrets;
 mod snapshots;
+mod strace;
 mod waiters_gone;
 mod waiting;
