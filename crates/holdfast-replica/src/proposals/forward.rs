@@ -79,8 +79,8 @@ impl<R: Runtime> Paths<R> {
         }
     }
 
-    /// The peer is out of reach or does not lead: the next try waits until that may have changed.
-    async fn send_back_slowly(&self, batch: Vec<Pending<R>>, is_tried: bool) {
+    /// Whoever leads is out of reach, or does not lead, or not yet: the next try waits until that may have changed.
+    pub(super) async fn send_back_slowly(&self, batch: Vec<Pending<R>>, is_tried: bool) {
         R::sleep(Duration::from_millis(10)).await;
         self.send_back(batch, is_tried);
     }

@@ -54,12 +54,12 @@ impl<R: Runtime> Paths<R> {
                 None => fate_of::<R, _>(told.await), // A tick: nobody waits for it, but its permit does.
             };
             drop(permit);
-            self.settle(group, fate);
+            self.settle(group, fate).await;
         }));
     }
 
     /// Answers the callers, or sends their commands back for another try.
-    fn settle(&self, group: Vec<Pending<R>>, fate: Fate) {
+    async fn settle(&self, group: Vec<Pending<R>>, fate: Fate) {
         let is_tried = match fate {
             Fate::Applied(outcomes) => {
                 for (pending, outcome) in group.into_iter().zip(outcomes) {
@@ -70,7 +70,7 @@ impl<R: Runtime> Paths<R> {
             Fate::NoEffect => false,
             Fate::Unknown => true,
         };
-        self.send_back(group, is_tried);
+        self.send_back_slowly(group, is_tried).await;
     }
 
     /// Commands that have got no answer try again, in their order, until their deadline.
