@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::answer::Answer;
 use crate::client::Client;
-use crate::eventually::{PATIENCE, eventually};
+use crate::eventually::{PATIENCE, eventually, let_pass};
 use crate::node::Node;
 use crate::ports::LoopbackHost;
 use crate::roamer::Roamer;
@@ -176,6 +176,21 @@ impl Cluster {
     pub async fn cluster_id(&self, id: u64) -> String {
         let what = format!("node {id} knows its cluster");
         eventually(PATIENCE, &what, async || self.status(id).await?.cluster_id().map(str::to_owned)).await
+    }
+
+    /// Waits until nodes have said who they are and nothing is added to the log any more; gives what
+    /// [`Cluster::equal_digests`] does. While a lease runs, something always is.
+    pub async fn settled(&self) -> (u64, String) {
+        const QUIET: Duration = Duration::from_secs(1);
+        let mut last = self.equal_digests(&self.ids()).await;
+        loop {
+            let_pass(QUIET).await;
+            let now = self.equal_digests(&self.ids()).await;
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
     }
 
     /// Waits until these nodes are equally far, and gives their index and the hash of their state, which are equal.

@@ -59,14 +59,15 @@ fn place() -> tempfile::TempDir {
     tempfile::TempDir::with_prefix("holdfast-test-disk-").unwrap()
 }
 
-/// Makes node 1 lead, whoever did.
+/// Kills leaders until node 1 is elected.
 async fn let_node_one_lead(cluster: &Cluster) {
     loop {
         let leader = cluster.leader().await;
         if leader == 1 {
             return;
         }
-        cluster.node(leader).terminate().await;
+        cluster.node(leader).kill();
+        cluster.leader_among(&cluster.others(leader)).await;
         cluster.start_all();
         cluster.ready().await;
     }

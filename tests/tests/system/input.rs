@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_tests::{Answer, Attempt, Client, Cluster, encode_segment, let_pass, new_token};
+use holdfast_tests::{Answer, Attempt, Client, Cluster, encode_segment, new_token};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -150,24 +150,10 @@ async fn check(client: &Client, case: &Bad) -> Answer {
     answer
 }
 
-/// The state once nodes have said who they are, and nothing is added to the log any more.
-async fn settled(cluster: &Cluster) -> (u64, String) {
-    let quiet = Duration::from_secs(1);
-    let mut last = cluster.equal_digests(&cluster.ids()).await;
-    loop {
-        let_pass(quiet).await;
-        let now = cluster.equal_digests(&cluster.ids()).await;
-        if now == last {
-            return now;
-        }
-        last = now;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_input_gets_its_code_on_every_node_and_changes_nothing() {
     let cluster = Cluster::start(3).await;
-    let before = settled(&cluster).await;
+    let before = cluster.settled().await;
     for case in bad_fields().iter().chain(&bad_bodies()).chain(&bad_targets()) {
         let mut answers = Vec::new();
         for id in cluster.ids() {

@@ -149,6 +149,7 @@ fn flip_a_bit(file: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_folder_under_an_old_id_is_refused_by_the_others() {
     let cluster = Cluster::start(3).await;
+    cluster.settled().await; // Every node has registered its folder.
     let leader = cluster.leader().await;
     let term = cluster.status(leader).await.unwrap().term();
     let wiped = cluster.node(cluster.others(leader)[0]);
