@@ -183,6 +183,7 @@ impl<R: Runtime> Replica<R> {
             errands,
             next_call: AtomicU32::new(1),
             has_recovered: AtomicBool::new(false),
+            has_settled: AtomicBool::new(false),
             is_short_of_space: AtomicBool::new(false),
             is_draining: Watched::new(false),
             failure: Watched::new(None),
@@ -266,7 +267,9 @@ impl<R: Runtime> Inner<R> {
             self.failure.set(Some(error.to_string()));
             return;
         }
-        self.register(StorageId(identity.storage_id)).await;
+        if self.register(StorageId(identity.storage_id)).await {
+            self.has_settled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The cluster's identity; the first leader makes it.
@@ -285,23 +288,23 @@ impl<R: Runtime> Inner<R> {
         }
     }
 
-    /// Ties this node's id to its folder, and stops the node if the id is tied to another one.
-    async fn register(&self, storage: StorageId) {
+    /// Ties this node's id to its folder, and stops the node if the id is tied to another one: then it is false.
+    async fn register(&self, storage: StorageId) -> bool {
         let register = Op::Register { node: CoreNodeId(self.node_id), storage };
         loop {
             let known = self.machine.look(|state| state.table.storage_of(CoreNodeId(self.node_id)));
             if known == Some(storage) {
-                return;
+                return true;
             }
             match self.proposals.propose(&register, CALL_TIMEOUT).await {
-                Ok(Ok(_)) => return,
+                Ok(Ok(_)) => return true,
                 Ok(Err(Rejection::ForeignStorage)) => {
                     self.failure.set(Some(format!(
                         "node id {} belongs to another data folder. Remove that node from the cluster, then let \
                          this one join with an id that was never used",
                         self.node_id
                     )));
-                    return;
+                    return false;
                 }
                 Ok(Err(_)) | Err(_) => R::sleep(Duration::from_millis(200)).await,
             }

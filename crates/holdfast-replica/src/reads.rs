@@ -19,7 +19,7 @@ use crate::world::{CallKind, PeerAddress, PeerLane, Runtime, Transport};
 /// Reads that wait in front of the next round.
 const QUEUE_LEN_MAX: usize = 65_536;
 /// One round is given up after this time.
-const ROUND_TIMEOUT: Duration = Duration::from_millis(1_500);
+const ROUND_TIMEOUT: Duration = Duration::from_millis(700);
 /// How long a read waits for somebody to lead.
 const LEADERLESS_PATIENCE: Duration = Duration::from_millis(2_000);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

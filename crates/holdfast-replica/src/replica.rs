@@ -72,6 +72,8 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) next_call: AtomicU32,
     /// The state machine is at least as far as before the restart.
     pub(crate) has_recovered: AtomicBool,
+    /// The cluster has its identity, and this node's id is tied to this folder.
+    pub(crate) has_settled: AtomicBool,
     pub(crate) is_short_of_space: AtomicBool,
     /// No new calls are taken, and those that wait are sent elsewhere.
     pub(crate) is_draining: Watched<bool>,

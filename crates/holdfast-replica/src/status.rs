@@ -48,8 +48,9 @@ impl<R: Runtime> Inner<R> {
         if let Leader::Nobody(why) = self.leadership.leader() {
             return Some(why.into());
         }
-        let has_recovered = self.has_recovered.load(Ordering::Relaxed);
-        (!has_recovered).then(|| "the node is still catching up after its start".into())
+        // What it has to settle comes after its recovery.
+        let has_settled = self.has_settled.load(Ordering::Relaxed);
+        (!has_settled).then(|| "the node is still catching up after its start".into())
     }
 }
 
