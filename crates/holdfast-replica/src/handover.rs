@@ -5,16 +5,24 @@ use std::time::Duration;
 use openraft::rt::WatchReceiver;
 
 use crate::replica::Inner;
-use crate::world::{NodeId, Runtime};
+use crate::world::{NodeId, PeerAddress, Runtime};
 
 /// One try; then the next best successor is asked.
 const TRY_TIMEOUT: Duration = Duration::from_millis(400);
+/// A follower that does not say within this time how it is will not take over in time either.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(150);
 
 impl<R: Runtime> Inner<R> {
-    /// If this node leads, lets the follower that is furthest take over; each is asked once.
+    /// If this node leads, lets the follower that is furthest take over. Those who do not answer, or are about to stop
+    /// themselves, are not asked.
     pub(crate) async fn hand_over(&self) {
         for successor in self.successors() {
-            if !self.raft.is_leader() || self.hand_over_to(successor).await {
+            if !self.raft.is_leader() {
+                return;
+            }
+            let report = R::timeout(REPORT_TIMEOUT, self.report_of(&successor)).await.ok().flatten();
+            let is_willing = report.is_some_and(|report| !report.is_draining);
+            if is_willing && self.hand_over_to(successor.node).await {
                 return;
             }
         }
@@ -42,7 +50,7 @@ impl<R: Runtime> Inner<R> {
     }
 
     /// The other voters, the one with the longest log first.
-    fn successors(&self) -> Vec<NodeId> {
+    fn successors(&self) -> Vec<PeerAddress> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let Some(replication) = &metrics.replication else { return Vec::new() };
@@ -53,6 +61,10 @@ impl<R: Runtime> Inner<R> {
             .map(|id| (replication.get(&id).cloned().flatten().map(|log_id| log_id.index), id))
             .collect();
         others.sort_unstable_by(|a, b| b.cmp(a));
-        others.into_iter().map(|(_, id)| id).collect()
+        let address = |(_, id): (_, NodeId)| {
+            let node = metrics.membership_config.membership().get_node(&id)?;
+            Some(PeerAddress { node: id, addr: node.addr.clone() })
+        };
+        others.into_iter().filter_map(address).collect()
     }
 }

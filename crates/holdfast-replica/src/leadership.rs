@@ -141,6 +141,7 @@ impl<R: Runtime> Leadership<R> {
             if leader.is_some() && leader != last {
                 last = leader;
                 self.changes.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(leader, term, "a leader is known");
             }
             self.update(state.is_leader().then_some(term), &progress.take());
             let changed = async {

@@ -25,10 +25,12 @@ impl<R: Runtime> Inner<R> {
             version: self.about.version.clone(),
             applied_index: self.effects.progress.get().position.index,
             leads: self.raft.is_leader(),
+            is_draining: self.is_draining.get(),
         }
     }
 
-    async fn report_of(&self, peer: &PeerAddress) -> Option<NodeReport> {
+    /// What another node says of itself; none if it does not answer.
+    pub(crate) async fn report_of(&self, peer: &PeerAddress) -> Option<NodeReport> {
         if peer.node == self.node_id {
             return Some(self.report());
         }

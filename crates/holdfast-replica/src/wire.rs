@@ -67,6 +67,8 @@ pub(crate) struct NodeReport {
     pub(crate) version: String,
     pub(crate) applied_index: u64,
     pub(crate) leads: bool,
+    /// It takes no more calls, and so does not want to lead either.
+    pub(crate) is_draining: bool,
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {

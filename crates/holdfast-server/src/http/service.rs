@@ -189,7 +189,7 @@ fn log(call: &Call<'_>, route: Option<Route>, code: Option<ErrorCode>, took: Dur
     let route = route.map_or("none", Route::template);
     let status = code.map_or(200, ErrorCode::status);
     let code = code.map_or("ok", ErrorCode::as_str);
-    let took_ms = took.as_secs_f64() * 1000.0;
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let request_id = id.to_str().unwrap_or_default();
     if code == ErrorCode::Internal.as_str() {
         tracing::error!(method, route, status, code, took_ms, request_id, "request failed");
