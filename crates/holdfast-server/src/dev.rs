@@ -1,5 +1,7 @@
 //! A whole cluster in one process on loopback, for development and tests.
 
+mod stored;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::stored::Shape;
 use crate::config::ServeOptions;
 use crate::front::told_to_stop;
 use crate::node::{Listeners, Node, ServeError, bind};
@@ -55,7 +58,8 @@ pub struct DevCluster {
 /// Starts a cluster. It is usable once [`DevCluster::ready`] has resolved.
 ///
 /// # Errors
-/// A port that is taken, a folder that cannot be used, or a number of nodes outside 1 to 99.
+/// A port that is taken, a folder that cannot be used or has a cluster at other ports, or a number of nodes outside 1
+/// to 99.
 pub async fn dev_cluster(options: DevOptions) -> Result<DevCluster, ServeError> {
     if !(1..=NODES_MAX).contains(&options.nodes) {
         let what = format!("a development cluster has 1 to {NODES_MAX} nodes, got {}", options.nodes);
@@ -67,7 +71,10 @@ pub async fn dev_cluster(options: DevOptions) -> Result<DevCluster, ServeError> 
     };
     let folder = options.data_dir.as_deref().or(temporary.as_ref().map(TempDir::path));
     let folder = folder.expect("either a folder was given or a temporary one was made");
+    let shape = Shape { nodes: options.nodes, base_port: options.base_port };
+    shape.check(folder)?;
     let listeners = listeners(options.nodes, options.base_port)?;
+    shape.save(folder)?;
     let nodes = start_all(listeners, folder, options.timing).await?;
     Ok(run_all(nodes, temporary))
 }
@@ -157,6 +164,11 @@ impl DevCluster {
     /// A node has failed.
     pub async fn ready(&self) -> Result<(), ServeError> {
         try_join_all(self.replicas.iter().map(ready)).await.map(|_| ())
+    }
+
+    /// What keeps the cluster from serving, as the first node sees it; none if nothing does.
+    pub fn obstacle(&self) -> Option<String> {
+        self.replicas.first().and_then(|replica| replica.status().not_ready)
     }
 
     /// Stops all nodes, answers what is in flight, and removes the temporary folder.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use crate::processes::{Notes, holdfast, run, signal, status, until, until_gone};
+use crate::processes::{Notes, holdfast, run, signal, status, stderr, until, until_gone};
 
 struct Dev {
     process: Child,
@@ -56,6 +56,35 @@ async fn a_development_cluster_ends_cleanly_by_either_signal() {
         assert_eq!(dev.urls.len(), 3);
         assert_eq!(dev.stop(number).await, 0);
     }
+}
+
+#[tokio::test]
+async fn free_ports_are_refused_for_a_folder_that_has_a_cluster_in_it() {
+    let notes = Notes::new();
+    let start = || {
+        let mut command = holdfast("");
+        command.args(["dev", "--nodes", "1", "--base-port", "0", "--data-dir"]).arg(notes.path("data"));
+        command
+    };
+    let mut first = start().stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(first.stdout.take().unwrap()).lines();
+    while lines.next_line().await.unwrap().expect("it gets ready") != "ready" {}
+    signal(first.id().unwrap(), libc::SIGTERM);
+    assert_eq!(status(first).await, 0);
+    let again = run(start()).await;
+    assert_eq!(again.status.code(), Some(64));
+    assert!(stderr(&again).contains("use another folder"), "{}", stderr(&again));
+}
+
+#[tokio::test]
+async fn a_taken_port_is_told_with_a_way_out() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut command = holdfast("");
+    command.args(["dev", "--nodes", "1", "--base-port", &port]);
+    let output = run(command).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--base-port 0 takes free ports"), "{}", stderr(&output));
 }
 
 #[tokio::test]
