@@ -9,7 +9,7 @@ use holdfast_bench::{LockClient, Placement, Plan, Settings, Target, TargetError,
 use holdfast_server::{DevCluster, DevOptions, dev_cluster};
 
 async fn cluster() -> DevCluster {
-    let mut cluster = dev_cluster(DevOptions { base_port: 0, ..DevOptions::default() }).await.unwrap();
+    let cluster = dev_cluster(DevOptions { base_port: 0, ..DevOptions::default() }).await.unwrap();
     cluster.ready().await.unwrap();
     cluster
 }
