@@ -1,6 +1,9 @@
 //! A job that must not run twice at the same time: it stops as soon as its lock is lost.
 //!
-//! Start a cluster with `holdfast dev`, then run this in two terminals.
+//! With `holdfast dev` running, run this in two terminals: `cargo run -p holdfast-client --example guarded_job`.
+//! The second one waits for the first one's end.
+
+#![expect(clippy::print_stdout, reason = "the output is what there is to see")]
 
 use std::time::Duration;
 
@@ -8,7 +11,7 @@ use holdfast_client::{AcquireError, Client, ReleaseError};
 
 /// One step of the job. Whatever it writes to carries the fence along and refuses lower ones.
 async fn step(number: u32, fence: u64) {
-    tracing::info!(number, fence, "working");
+    println!("working on step {number} under fence {fence}");
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -28,7 +31,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut guard = match request.wait(Duration::from_secs(60)).acquire().await {
         Ok(guard) => guard,
         // Somebody else does the job. Nothing of ours has run.
-        Err(AcquireError::Busy { .. } | AcquireError::WaitTimeout) => return Ok(()),
+        Err(AcquireError::Busy { .. } | AcquireError::WaitTimeout) => {
+            println!("skipped: somebody else does the job");
+            return Ok(());
+        }
         Err(error) => return Err(error.into()),
     };
 

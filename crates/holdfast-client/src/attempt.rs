@@ -104,7 +104,12 @@ impl<'a> Attempt<'a> {
         let client = self.client;
         let now = client.clock().now();
         let wait = self.until.map_or(WAIT_MAX, |until| until.since(now).min(WAIT_MAX));
-        let within = if wait.is_zero() { progress.timeout } else { wait + ANSWER_GRACE };
+        let left = self.began.after(client.timeout()).since(now);
+        let within = match (wait.is_zero(), left.is_zero()) {
+            (true, true) => progress.timeout,
+            (true, false) => progress.timeout.min(left),
+            (false, _) => wait + ANSWER_GRACE,
+        };
         progress.timeout = (progress.timeout * 2).min(timeout_max);
         let at = client.endpoints().current();
         let path = lock_path(self.name.as_str(), Some("acquire"));
@@ -205,7 +210,7 @@ impl<'a> Attempt<'a> {
 
     fn note_failure(&self, progress: &mut Progress, may_have_happened: bool, why: String, at: usize) {
         let endpoints = self.client.endpoints();
-        progress.trail.note(may_have_happened, format!("{}: {why}", endpoints.get(at)));
+        progress.trail.note(may_have_happened, endpoints.get(at), why);
         progress.failing_since.get_or_insert(self.client.clock().now());
         endpoints.leave(at);
     }

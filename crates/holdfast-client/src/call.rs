@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::backoff::{self, Backoff};
 use crate::client::Client;
 use crate::clock::Moment;
+use crate::endpoint::Endpoint;
 use crate::error::{CallError, Unanswered};
 use crate::judge::{Failure, judge};
 use crate::transport::Outgoing;
@@ -75,19 +76,22 @@ impl Pace {
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     may_have_happened: bool,
-    last: String,
+    /// What each endpoint last said, in the order in which they were first asked.
+    said: Vec<(String, String)>,
 }
 
 impl Trail {
-    pub(crate) fn note(&mut self, may_have_happened: bool, why: String) {
+    pub(crate) fn note(&mut self, may_have_happened: bool, endpoint: &Endpoint, why: String) {
         self.may_have_happened |= may_have_happened;
-        self.last = why;
+        let endpoint = endpoint.to_string();
+        match self.said.iter_mut().find(|(known, _)| *known == endpoint) {
+            Some((_, said)) => *said = why,
+            None => self.said.push((endpoint, why)),
+        }
     }
 
     pub(crate) fn end(self) -> CallError {
-        let last =
-            if self.last.is_empty() { "the time was over before an answer came".into() } else { self.last };
-        CallError::Unanswered(Unanswered { may_have_happened: self.may_have_happened, last })
+        CallError::Unanswered(Unanswered { may_have_happened: self.may_have_happened, said: self.said })
     }
 }
 
@@ -119,10 +123,10 @@ impl Client {
                 }
                 Failure::Strange(why) => {
                     strange += 1;
-                    trail.note(true, format!("{}: {why}", self.endpoints().get(at)));
+                    trail.note(true, self.endpoints().get(at), why);
                 }
                 Failure::Passing { may_have_happened, why } => {
-                    trail.note(may_have_happened, format!("{}: {why}", self.endpoints().get(at)));
+                    trail.note(may_have_happened, self.endpoints().get(at), why);
                 }
             }
             self.endpoints().leave(at);

@@ -89,17 +89,19 @@ struct LenientProblem {
 pub struct Unanswered {
     /// Whether the service can have done what was asked. Asking again with the same token is safe either way.
     pub may_have_happened: bool,
-    /// What the last endpoint said, or why it said nothing.
-    pub last: String,
+    /// Each endpoint that was asked, and what it last said, or why it said nothing.
+    pub said: Vec<(String, String)>,
 }
 
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.may_have_happened {
-            true => "it may or may not have been done",
-            false => "nothing was done",
+            true => "It may have been done; repeating it with the same token is safe",
+            false => "Nothing was done",
         };
-        write!(f, "no endpoint gave a usable answer; {effect} (last: {})", self.last)
+        let said: Vec<_> = self.said.iter().map(|(endpoint, why)| format!("{endpoint}: {why}")).collect();
+        let said = if said.is_empty() { "the time was over".into() } else { said.join("; ") };
+        write!(f, "no endpoint gave a usable answer ({said}). {effect}")
     }
 }
 

@@ -37,7 +37,10 @@ pub(crate) fn judge<T: DeserializeOwned>(
 }
 
 fn judge_problem(refusal: Box<Refusal>) -> Failure {
-    let passing = |may_have_happened| Failure::Passing { may_have_happened, why: refusal.to_string() };
+    // The first sentence says what is wrong. What it means for the request is told of all tries together.
+    let first = refusal.detail.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    let why = format!("{first} ({})", refusal.code_text);
+    let passing = |may_have_happened| Failure::Passing { may_have_happened, why };
     match refusal.code {
         Some(ErrorCode::NoLeader | ErrorCode::NoSpace | ErrorCode::RequestTimeout) => passing(false),
         Some(ErrorCode::UnknownOutcome | ErrorCode::Internal) => passing(true),

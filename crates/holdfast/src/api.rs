@@ -1,16 +1,20 @@
 //! The commands that are one call of the API each.
 
-use holdfast_client::api::Token;
-use holdfast_client::{Acquire, Answer, CallError, Client, Consistency, Page, Wait};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use holdfast_client::api::{ErrorCode, HeldBy, Token};
+use holdfast_client::{Acquire, Answer, CallError, Client, Consistency, Page, Refusal, Wait};
 use serde_json::{Map, Value};
 
 use crate::args::{
     AcquireArgs, ClientArgs, GetArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs, StatusArgs,
 };
 use crate::exit::Failure;
-use crate::{output, print, runtime};
+use crate::{duration, output, print, runtime};
 
-pub(crate) fn acquire(args: AcquireArgs) -> Result<(), Failure> {
+pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
+    let is_token_inherited =
+        matches.is_some_and(|matches| matches.value_source("token") == Some(ValueSource::EnvVariable));
     let acquire = Acquire {
         owner: given(args.owner),
         token: given(args.token).map(token).transpose()?,
@@ -19,16 +23,42 @@ pub(crate) fn acquire(args: AcquireArgs) -> Result<(), Failure> {
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
     };
     let client = client(&args.client)?;
-    answer(client.acquire(&args.name, &acquire), &args.output, print::grant)
+    let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
+    result.map_err(|error| not_acquired(&args.name, &error, is_token_inherited))
+}
+
+/// What is in the way of an acquire, in more words than other refusals get.
+fn not_acquired(name: &str, error: &CallError, is_token_inherited: bool) -> Failure {
+    let mut failure = Failure::of_call(error);
+    let CallError::Refused(refusal) = error else { return failure };
+    if let Refusal { code: Some(ErrorCode::Held), holder: Some(holder), .. } = &**refusal {
+        failure.message = held_by(name, holder);
+    }
+    let is_used_up = matches!(
+        refusal.code,
+        Some(ErrorCode::LeaseExpired | ErrorCode::LeaseReleased | ErrorCode::LeaseForced)
+    );
+    if is_used_up && is_token_inherited {
+        failure.message.push_str(". The token came from HOLDFAST_TOKEN; unset it");
+    }
+    failure
+}
+
+fn held_by(name: &str, holder: &HeldBy) -> String {
+    let HeldBy { owner, fence, expires_in_ms } = holder;
+    let left = duration::text(*expires_in_ms);
+    format!(
+        "{name:?} is held by {owner:?} (fence {fence}), for {left} at most unless renewed. Wait for it with --wait 30s"
+    )
 }
 
 pub(crate) fn renew(args: RenewArgs) -> Result<(), Failure> {
-    let (client, token) = (client(&args.client)?, token(args.token)?);
+    let (client, token) = (client(&args.client)?, required_token(args.token)?);
     answer(client.renew(&args.name, &token, args.ttl), &args.output, print::renewed)
 }
 
 pub(crate) fn release(args: ReleaseArgs) -> Result<(), Failure> {
-    let (client, token) = (client(&args.client)?, token(args.token)?);
+    let (client, token) = (client(&args.client)?, required_token(args.token)?);
     answer(client.release(&args.name, &token), &args.output, print::released)
 }
 
@@ -48,22 +78,32 @@ pub(crate) fn cluster_status(args: StatusArgs) -> Result<(), Failure> {
     answer(client.cluster(), &args.output, print::cluster)
 }
 
-/// Makes the call and prints what came of it.
+/// Makes the call, prints what came of it, and explains a refusal.
 fn answer<T>(
-    call: impl Future<Output = Result<Answer<T>, CallError>>,
+    future: impl Future<Output = Result<Answer<T>, CallError>>,
     how: &OutputArgs,
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
-    match runtime::single_threaded()?.block_on(call) {
-        Ok(answer) if how.json => output::bytes_and_newline(&answer.json),
-        Ok(answer) => output::line(&text(&answer.value)),
+    call(future, how, text)?.map_err(|error| Failure::of_call(&error))
+}
+
+/// Makes the call and prints what came of it. The inner error is what the call ended with, still to be explained.
+fn call<T>(
+    future: impl Future<Output = Result<Answer<T>, CallError>>,
+    how: &OutputArgs,
+    text: impl Fn(&T) -> String,
+) -> Result<Result<(), CallError>, Failure> {
+    match runtime::single_threaded()?.block_on(future) {
+        Ok(answer) if how.json => output::bytes_and_newline(&answer.json)?,
+        Ok(answer) => output::line(&text(&answer.value))?,
         Err(error) => {
             if let (CallError::Refused(refusal), true) = (&error, how.json) {
                 output::bytes_and_newline(&refusal.json)?;
             }
-            Err(Failure::of_call(&error))
+            return Ok(Err(error));
         }
     }
+    Ok(Ok(()))
 }
 
 /// The client that the arguments ask for.
@@ -84,9 +124,14 @@ fn token(text: String) -> Result<Token, Failure> {
     Token::new(text).map_err(|error| Failure::usage(format!("--token (HOLDFAST_TOKEN) {error}")))
 }
 
+fn required_token(text: Option<String>) -> Result<Token, Failure> {
+    let missing = "a token is needed, as acquire has printed it: give --token, or set HOLDFAST_TOKEN";
+    given(text).ok_or_else(|| Failure::usage(missing)).and_then(token)
+}
+
 fn metadata(text: String) -> Result<Map<String, Value>, Failure> {
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("--metadata (HOLDFAST_METADATA) must be a JSON object: {error}"))
+    serde_json::from_str(&text).map_err(|_| {
+        Failure::usage(r#"--metadata (HOLDFAST_METADATA) must be a JSON object like {"ticket": 7}"#)
     })
 }
 

@@ -5,6 +5,10 @@ use std::time::Duration;
 const UNITS_MS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
+/// The service's limits.
+const TTL_MIN: Duration = Duration::from_millis(100);
+const TTL_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// Reads whole numbers with units, one after the other. A bare number is refused: of what?
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let error =
@@ -27,6 +31,15 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         }
     }
     Ok(Duration::from_millis(total_ms))
+}
+
+/// Reads a TTL, within the service's limits.
+pub(crate) fn parse_ttl(value: &str) -> Result<Duration, String> {
+    let ttl = parse(value)?;
+    match (TTL_MIN..=TTL_MAX).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err(format!("must be 100ms to 24h, got {value}")),
+    }
 }
 
 fn split(text: &str, is_first: impl Fn(u8) -> bool) -> (&str, &str) {
@@ -75,6 +88,18 @@ mod tests {
     fn a_bare_number_is_refused_with_the_two_likely_readings() {
         let error = parse("60").unwrap_err();
         assert!(error.contains("60s") && error.contains("60ms"), "{error}");
+    }
+
+    #[test]
+    fn a_ttl_outside_the_limits_is_refused_in_the_units_of_the_command_line() {
+        for good in ["100ms", "24h"] {
+            assert!(parse_ttl(good).is_ok(), "{good}");
+        }
+        for (bad, told) in
+            [("50ms", "must be 100ms to 24h, got 50ms"), ("25h", "must be 100ms to 24h, got 25h")]
+        {
+            assert_eq!(parse_ttl(bad).unwrap_err(), told);
+        }
     }
 
     #[test]

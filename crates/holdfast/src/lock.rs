@@ -97,7 +97,7 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         }
         AcquireError::Busy { .. } => Failure::new(
             BUSY,
-            format!("{name:?}: {error}. The command was not run; --wait waits for the lock"),
+            format!("{name:?}: {error}. The command was not run; leave out --no-wait to wait for it"),
         ),
         AcquireError::WaitTimeout => {
             Failure::new(BUSY, format!("{name:?}: {error}. The command was not run; --wait may be longer"))

@@ -53,7 +53,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::run(args, log).map(done),
         Command::Dev(args) => dev::run(args, &log).map(done),
         Command::Lock(args) => lock::run(args, matches.subcommand_matches("lock")),
-        Command::Acquire(args) => api::acquire(args).map(done),
+        Command::Acquire(args) => api::acquire(args, matches.subcommand_matches("acquire")).map(done),
         Command::Renew(args) => api::renew(args).map(done),
         Command::Release(args) => api::release(args).map(done),
         Command::Get(args) => api::get(args).map(done),

@@ -95,6 +95,30 @@ async fn an_unreachable_cluster_ends_a_call_in_time_and_tells_that_nothing_was_d
 }
 
 #[tokio::test]
+async fn an_unanswered_call_names_every_endpoint_and_says_once_what_became_of_it() {
+    let detail = "no leader is elected. Nothing was done; it is safe to repeat.";
+    let problem = format!(r#"{{"code":"no_leader","detail":"{detail}"}}"#);
+    let leaderless = Fake::start(move |_| Reply::Body(503, problem.clone())).await;
+    let gone = Fake::start(|_| Reply::Hang).await.url();
+    let endpoints = [leaderless.url(), gone.clone()];
+    let client = Client::builder().endpoints(endpoints).timeout(Duration::from_millis(300)).build().unwrap();
+    let told = client.renew("db", &fresh_token(), None).await.unwrap_err().to_string();
+    assert!(told.contains(&format!("{}: no leader is elected (no_leader)", leaderless.url())), "{told}");
+    assert!(told.contains(&gone) && told.matches("othing was done").count() == 1, "{told}");
+}
+
+#[tokio::test]
+async fn an_acquire_that_does_not_wait_takes_no_longer_than_its_timeout() {
+    let frozen = Fake::start(|_| Reply::Hang).await;
+    let timeout = Duration::from_millis(1_200);
+    let client = Client::builder().endpoints([frozen.url()]).timeout(timeout).build().unwrap();
+    let began = Instant::now();
+    client.acquire("db", &Acquire::default()).await.unwrap_err();
+    // The second request would have been given 2 s more.
+    assert!(began.elapsed() < Duration::from_millis(2_500), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_request_that_may_have_arrived_may_have_happened() {
     let fake = Fake::start(|_| Reply::HangUp).await;
     let client =

@@ -13,7 +13,7 @@ pub(crate) struct AcquireArgs {
     /// The lock's name
     pub(crate) name: String,
     /// How long the lease lasts without renewal, 100ms to 24h; default 30s
-    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Option<Duration>,
     /// How long to wait if the lock is busy; default: not at all
     #[arg(long, env = "HOLDFAST_WAIT", value_name = "DURATION", value_parser = duration::parse)]
@@ -39,9 +39,9 @@ pub(crate) struct RenewArgs {
     pub(crate) name: String,
     /// The secret of the hold; in the environment it does not show in `ps`
     #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: String,
+    pub(crate) token: Option<String>,
     /// A new TTL; default: the one in force
-    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Option<Duration>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -55,7 +55,7 @@ pub(crate) struct ReleaseArgs {
     pub(crate) name: String,
     /// The secret of the attempt; in the environment it does not show in `ps`
     #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: String,
+    pub(crate) token: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) struct LockArgs {
     /// The lock's name
     pub(crate) name: String,
     /// How long the lease lasts without renewal, 100ms to 24h; it is renewed every third of it
-    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", default_value = "60s", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Duration,
     /// How long to wait if the lock is busy [default: until it is free]
     #[arg(long, env = "HOLDFAST_WAIT", value_name = "DURATION", value_parser = duration::parse)]

@@ -41,6 +41,36 @@ async fn a_refusal_is_told_on_stderr_and_with_json_printed_as_the_service_sent_i
 }
 
 #[tokio::test]
+async fn an_acquire_that_finds_the_lock_held_says_by_whom_and_for_how_long() {
+    let held = r#"{"code":"held","detail":"The lock is held.","holder":{"owner":"nightly","fence":4,"expires_in_ms":10000}}"#;
+    let fake = Fake::start(move |_| Reply::Body(409, held.into())).await;
+    let (exit, _, stderr) = ran(&fake, &["acquire", "db"]).await;
+    let told =
+        r#""db" is held by "nightly" (fence 4), for 10s at most unless renewed. Wait for it with --wait 30s"#;
+    assert_eq!((exit, stderr), (75, format!("holdfast: {told}\n")));
+}
+
+#[tokio::test]
+async fn a_used_up_token_out_of_the_environment_is_told_as_such() {
+    let fake = Fake::start(|_| problem(409, "lease_released")).await;
+    let (exit, _, stderr) = ran(&fake, &["acquire", "db"]).await;
+    assert_eq!(exit, 76);
+    assert!(stderr.contains("The token came from HOLDFAST_TOKEN; unset it"), "{stderr}");
+    let (_, _, stderr) = ran(&fake, &["acquire", "db", "--token", "abcdef0123456789"]).await;
+    assert!(!stderr.contains("unset it"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_renewal_without_a_token_says_where_it_may_come_from() {
+    let fake = agreeing(30_000).await;
+    let mut command = holdfast(&fake.url());
+    command.args(["renew", "db"]);
+    let output = run(command).await;
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("HOLDFAST_TOKEN"), "{}", stderr(&output));
+}
+
+#[tokio::test]
 async fn acquire_prints_token_and_fence_and_takes_its_options_from_the_environment_too() {
     let fake = agreeing(30_000).await;
     let (exit, stdout, stderr) =
