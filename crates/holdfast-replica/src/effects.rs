@@ -21,6 +21,8 @@ pub(crate) struct Position {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) position: Position,
+    /// Term of the last entry that was applied before the first one of the present term; 0 if that is not known.
+    pub(crate) term_before: u64,
     /// Cluster time of the last applied entry.
     pub(crate) now: ClusterTime,
     /// When something is due next.
@@ -96,11 +98,15 @@ impl Effects {
     }
 
     fn advance(&self, position: Position, table: &LockTable) {
-        self.progress.set(Progress {
-            position,
-            now: table.now(),
-            next_due: table.next_due(),
-            cluster: table.cluster(),
+        self.progress.change(|progress| {
+            if position.term != progress.position.term {
+                progress.term_before = progress.position.term;
+            }
+            progress.position = position;
+            progress.now = table.now();
+            progress.next_due = table.next_due();
+            progress.cluster = table.cluster();
+            true
         });
     }
 }

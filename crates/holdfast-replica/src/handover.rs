@@ -10,7 +10,7 @@ use crate::world::{NodeId, PeerAddress, Runtime};
 /// One try; then the next best successor is asked.
 const TRY_TIMEOUT: Duration = Duration::from_millis(400);
 /// A follower that does not say within this time how it is will not take over in time either.
-const REPORT_TIMEOUT: Duration = Duration::from_millis(150);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl<R: Runtime> Inner<R> {
     /// If this node leads, lets the follower that is furthest take over. Those who do not answer, or are about to stop

@@ -60,6 +60,8 @@ pub(crate) struct Leadership<R: Runtime> {
     leading: Watched<Option<Leading<R>>>,
     /// When this node last heard from a leader that had a majority.
     heard: Mutex<Option<R::Instant>>,
+    /// The latest time that a leader has told, and its term.
+    told: Mutex<(u64, ClusterTime)>,
     changes: AtomicU64,
 }
 
@@ -71,13 +73,30 @@ impl<R: Runtime> Leadership<R> {
             raft,
             leading: Watched::new(None),
             heard: Mutex::new(None),
+            told: Mutex::default(),
             changes: AtomicU64::new(0),
         }
     }
 
-    /// A message from a leader that has a majority has arrived.
-    pub(crate) fn heard_from_leader(&self) {
-        *self.heard.lock().expect("no code panics while it holds this") = Some(R::Instant::now());
+    /// A message from this node's leader has arrived, with its cluster time (0 if it has none yet).
+    pub(crate) fn heard_from_leader(&self, term: u64, now: ClusterTime, has_majority: bool) {
+        if has_majority {
+            *self.heard.lock().expect("no code panics while it holds this") = Some(R::Instant::now());
+        }
+        let mut told = self.told.lock().expect("no code panics while it holds this");
+        *told = (*told).max((term, now));
+    }
+
+    /// Where the clock of a leader begins whose first entry was applied at `progress`.
+    ///
+    /// What the leader before told goes on from the last entry only if it is the one that wrote that entry: another one,
+    /// deposed without knowing, may have gone on counting beside its successor.
+    fn clock_start(&self, progress: &Progress) -> ClusterTime {
+        let (term, told) = *self.told.lock().expect("no code panics while it holds this");
+        match term == progress.term_before {
+            true => progress.now.max(told),
+            false => progress.now,
+        }
     }
 
     /// This node's leadership, if it leads and has applied an entry of its term.
@@ -168,7 +187,8 @@ impl<R: Runtime> Leadership<R> {
             if wanted.is_none() && led_term == leading.map(|leading| leading.term) {
                 return false;
             }
-            *leading = wanted.map(|term| Leading { term, time: progress.now, at: R::Instant::now() });
+            *leading =
+                wanted.map(|term| Leading { term, time: self.clock_start(progress), at: R::Instant::now() });
             true
         });
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
-use holdfast_core::NodeId as CoreNodeId;
+use holdfast_core::{NodeId as CoreNodeId, StorageId};
 use openraft_rt_tokio::TokioRuntime;
 
 use crate::disk::{FolderDisk, OpenFolderError};
@@ -58,7 +58,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         &options.version,
         cluster_of(&folder),
     ));
-    let registry = Registry::default();
+    let registry = Registry { from_log: Arc::new(folder.registered()?), ..Registry::default() };
     let peering = Peering::new(identity.clone(), Arc::new(registry.clone()));
     let transport = Arc::new(TcpTransport::new(peering.clone()));
     let replica = NodeReplica::start(ReplicaParts {
@@ -71,7 +71,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         version: options.version,
     })
     .await?;
-    let _ = registry.0.set(Arc::downgrade(&replica.0)); // The registry was made a few lines above.
+    let _ = registry.replica.set(Arc::downgrade(&replica.0)); // The registry was made a few lines above.
     let tasks = &replica.0.tasks;
     let (service, closing) = (replica.service(), tasks.closing());
     tasks.start(async move { peers::serve(peering, listener, service, closing.closed()).await });
@@ -114,14 +114,27 @@ fn cluster_of(folder: &OpenFolder) -> Option<u128> {
     folder.identity.cluster_id.as_deref().and_then(|id| u128::from_str_radix(id, 16).ok())
 }
 
-/// Which folder belongs to which node, as the replicated state has it. Empty until the replica is there.
+/// Which folder belongs to which node, as the replicated state has it.
 #[derive(Clone, Default)]
-struct Registry(Arc<OnceLock<Weak<Inner<TokioRuntime>>>>);
+struct Registry {
+    /// What the log said at the start, applied or not.
+    from_log: Arc<BTreeMap<NodeId, StorageId>>,
+    /// Empty until the replica is there.
+    replica: Arc<OnceLock<Weak<Inner<TokioRuntime>>>>,
+}
+
+impl Registry {
+    fn storage_of(&self, node: NodeId) -> Option<StorageId> {
+        let inner = self.replica.get().and_then(Weak::upgrade);
+        let applied =
+            inner.and_then(|inner| inner.machine.look(|state| state.table.storage_of(CoreNodeId(node))));
+        applied.or_else(|| self.from_log.get(&node).copied())
+    }
+}
 
 impl peers::PeerDirectory for Registry {
     fn check(&self, hello: &Hello) -> Result<(), Refusal> {
-        let Some(inner) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
-        let known = inner.machine.look(|state| state.table.storage_of(CoreNodeId(hello.node)));
+        let known = self.storage_of(hello.node);
         match known {
             Some(storage) if storage.0 != hello.storage => Err(Refusal::new(
                 RefusalReason::OtherStorage,

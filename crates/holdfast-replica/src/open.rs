@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use holdfast_core::{ClusterId, NodeId as CoreNodeId, Op, Rejection, StorageId};
+use holdfast_core::{ClusterId, Group, NodeId as CoreNodeId, Op, Rejection, StorageId};
 use openraft::impls::BasicNode;
 use rand::Rng as _;
 use tokio::sync::mpsc;
 
 use crate::claims::Claims;
-use crate::consensus::Raft;
 use crate::consensus::config::config;
 use crate::consensus::log_store::LogStore;
 use crate::consensus::machine::Machine;
 use crate::consensus::network::Network;
 use crate::consensus::snapshots::SnapshotStore;
+use crate::consensus::{Raft, codec};
 use crate::disk::DiskStats;
 use crate::effects::Effects;
 use crate::handle::{CALL_TIMEOUT, OpenError, Timing};
@@ -32,6 +32,9 @@ use crate::tasks::Tasks;
 use crate::waiters::Waiters;
 use crate::watch::Watched;
 use crate::world::{Disk, NodeId, Runtime, Transport};
+
+/// How much of the log is looked through at a time.
+const LOG_READ_BYTES: usize = 4 << 20;
 
 /// A folder that was opened and checked: everything that has to be known before the network is.
 pub struct OpenFolder {
@@ -70,6 +73,13 @@ impl OpenFolder {
             None => Identity::create(&*disk, node_id, random_u128::<R>()).await.map_err(damaged)?,
         };
         let (log, report) = Log::open(disk.clone(), identity.storage_id).await.map_err(damaged)?;
+        if report.fresh && identity.cluster_id.is_some() {
+            return Err(OpenError::Damaged(
+                "the log (log-*.hf) is missing, although the node has been part of a cluster. This node must not \
+                 start without it. Remove the node from the cluster, then let it join anew with an empty data folder"
+                    .into(),
+            ));
+        }
         if let Some(tail) = report.trimmed {
             tracing::warn!(
                 file = tail.file,
@@ -83,6 +93,33 @@ impl OpenFolder {
         check_snapshots(&log, &snapshots, &found)?;
         check_witness(&log, node_store.witness().as_ref()).map_err(damaged)?;
         Ok(Self { disk, node_store, identity, log, snapshots })
+    }
+}
+
+impl OpenFolder {
+    /// Which folder belongs to which node, as far as the log says so, also where it is not applied yet.
+    ///
+    /// After a restart of all nodes nothing may be applied for a while, and yet a wiped folder must not be counted on.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub(crate) fn registered(&self) -> Result<BTreeMap<NodeId, StorageId>, OpenError> {
+        let mut registered = BTreeMap::new();
+        let end = self.log.last().map_or(0, |last| last.index + 1);
+        let mut next = self.log.first_index();
+        while next < end {
+            let records = self.log.entries(next..end, LOG_READ_BYTES).map_err(damaged)?;
+            let Some(last) = records.last() else { break };
+            next = last.index + 1;
+            for bytes in records.iter().filter_map(codec::group_of) {
+                let group = Group::decode(&bytes).map_err(damaged)?;
+                registered.extend(group.ops.into_iter().filter_map(|op| match op {
+                    Op::Register { node, storage } => Some((node.0, storage)),
+                    _ => None,
+                }));
+            }
+        }
+        Ok(registered)
     }
 }
 

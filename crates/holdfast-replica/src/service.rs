@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdfast_core::ClusterTime;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest};
 use openraft::storage::Snapshot;
 use serde::Serialize;
@@ -45,12 +46,15 @@ impl<R: Runtime> Service<R> {
 
     async fn append(&self, body: Bytes) -> Bytes {
         let Some((has_majority, rest)) = body.split_first() else { return MALFORMED };
+        let Some((now, rest)) = rest.split_first_chunk::<8>() else { return MALFORMED };
         let Some(request) = wire::decode::<AppendEntriesRequest<Types<R>>>(rest) else { return MALFORMED };
+        let term = request.vote.leader_id().term;
         let answer = self.inner.raft.append_entries(request).await;
         let is_my_leader =
             matches!(&answer, Ok(answer) if !matches!(answer, AppendEntriesResponse::HigherVote(_)));
-        if is_my_leader && *has_majority == 1 {
-            self.inner.leadership.heard_from_leader();
+        if is_my_leader {
+            let now = ClusterTime(u64::from_le_bytes(*now));
+            self.inner.leadership.heard_from_leader(term, now, *has_majority == 1);
         }
         result(answer)
     }

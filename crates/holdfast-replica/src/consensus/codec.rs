@@ -142,6 +142,11 @@ pub(crate) fn decode_entry<R: Runtime>(record: &LogRecord) -> io::Result<Entry<R
     Ok(Entry::<R> { log_id: decode_log_id::<R>(record.index, &record.id)?, payload })
 }
 
+/// The group of commands in a log record; none in other records.
+pub(crate) fn group_of(record: &LogRecord) -> Option<Bytes> {
+    (record.payload.first() == Some(&GROUP)).then(|| record.payload.slice(1..))
+}
+
 fn record_of(membership: &Membership<NodeId, BasicNode>) -> MembershipRecord {
     MembershipRecord {
         configs: membership.get_joint_config().clone(),

@@ -101,11 +101,14 @@ impl<R: Runtime> Peer<R> {
         read_answer::<R, T>(answer)
     }
 
-    /// A leader tells its followers whether it has a majority: without one they must not count on it.
+    /// A leader tells its followers whether it has a majority, without which they must not count on it, and what time
+    /// it is, so that a successor can go on from there.
     fn append_body(&self, request: &AppendEntriesRequest<Types<R>>) -> Bytes {
         let leadership = self.leadership.get().and_then(Weak::upgrade);
         let mut body = BytesMut::with_capacity(64);
-        body.put_u8(u8::from(leadership.is_some_and(|leadership| leadership.has_majority())));
+        body.put_u8(u8::from(leadership.as_ref().is_some_and(|leadership| leadership.has_majority())));
+        let now = leadership.and_then(|leadership| leadership.leading()).map_or(0, |leading| leading.now().0);
+        body.put_u64_le(now);
         let bytes =
             postcard::to_stdvec(request).expect("appends contain nothing that postcard cannot encode");
         body.put_slice(&bytes);

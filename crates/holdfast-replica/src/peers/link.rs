@@ -222,7 +222,10 @@ impl Ticket {
         match withdrawn {
             Some(call) if call.is_sent => Err(CallError::NoAnswer("timed out".to_owned())),
             Some(_) => Err(CallError::NotSent("timed out in the queue".to_owned())),
-            None => self.answer.try_recv().expect("a call leaves the table with its answer"),
+            // Whoever has taken the call out of the table is about to send its answer.
+            None => {
+                (&mut self.answer).await.unwrap_or_else(|_| Err(CallError::NoAnswer("timed out".to_owned())))
+            }
         }
     }
 }
