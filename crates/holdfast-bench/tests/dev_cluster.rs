@@ -9,14 +9,15 @@ use holdfast_bench::{LockClient, Placement, Plan, Settings, Target, TargetError,
 use holdfast_server::{DevCluster, DevOptions, dev_cluster};
 
 async fn cluster() -> DevCluster {
-    let cluster = dev_cluster(DevOptions { base_port: 0, ..DevOptions::default() }).await.unwrap();
-    cluster.ready().await.unwrap();
+    let options = DevOptions { base_port: 0, ..DevOptions::default() };
+    let cluster = dev_cluster(options).await.expect("a cluster starts on free ports");
+    cluster.ready().await.expect("it elects a leader");
     cluster
 }
 
 async fn target(cluster: &DevCluster, placement: Placement) -> Arc<Holdfast> {
     let urls = cluster.urls().to_vec();
-    Arc::new(Holdfast::open(&urls, placement).await.unwrap())
+    Arc::new(Holdfast::open(&urls, placement).await.expect("the cluster knows its leader"))
 }
 
 fn settings(number: usize) -> Settings {
