@@ -22,6 +22,8 @@ pub(crate) const BELIEVES: &str = "(believes";
 /// One line.
 #[derive(Debug)]
 pub(crate) enum Report<'a> {
+    /// It asks for the lead, and waits while another one has it.
+    Waits { lock: &'a str },
     /// It leads from now on.
     Leads { fence: u64, ttl: Duration },
     /// The lead has just begun or ended, or a renewal was confirmed.
@@ -50,6 +52,7 @@ impl Report<'_> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Waits { lock } => write!(f, "asks for {lock}, and waits while it is taken"),
             Self::Leads { fence, ttl } => {
                 write!(f, "{LEADS} with fence {fence}, for {:.1} s at a time", ttl.as_secs_f64())
             }

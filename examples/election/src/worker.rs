@@ -68,6 +68,7 @@ pub(crate) async fn work(
     let mut decisions = block_in_place(|| Decisions::open(&post.db))?;
     let request = client.lock(&post.lock).owner(&post.owner).ttl(post.ttl).wait_forever();
     loop {
+        Report::Waits { lock: &post.lock }.say();
         let mut guard = match request.acquire_until(stop.as_mut()).await {
             Ok(guard) => guard,
             Err(AcquireError::Stopped) => return Ok(()),

@@ -49,7 +49,10 @@ pub enum JobError {
     #[error("stopped, since the lock is lost: {0}")]
     Lost(LossReason),
     /// The lock was lost, and the store noticed.
-    #[error("stopped, since the lock was lost unnoticed and another instance has written: {0}")]
+    #[error(
+        "stopped: fence {} is older than {}; the lock was lost unnoticed, and another instance has written since",
+        .0.fence, .0.newest
+    )]
     Overtaken(#[from] StaleFence),
     /// The database does not work.
     #[error(transparent)]

@@ -67,7 +67,9 @@ impl Scene {
             Ok::<_, rusqlite::Error>((stock.quantities()?, stock.applied()?))
         };
         let (quantities, applied) = block_in_place(read).map_err(Trouble::other)?;
-        stage.story.tell(format!("the stock: {quantities:?}; applied: {applied:?}"));
+        let pieces: Vec<_> = quantities.iter().map(|(item, pieces)| format!("{item} {pieces}")).collect();
+        let events: Vec<_> = applied.iter().map(|(event, worker)| format!("{event} by {worker}")).collect();
+        stage.story.tell(format!("the stock: {}; applied: {}", pieces.join(", "), events.join(", ")));
         Ok((quantities, applied))
     }
 
