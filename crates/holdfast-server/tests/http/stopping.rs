@@ -26,18 +26,20 @@ async fn a_client_that_waits_gets_an_answer_when_the_node_stops() {
 #[tokio::test]
 async fn a_cluster_in_a_folder_keeps_its_locks_from_start_to_start() {
     let folder = tempfile::tempdir().unwrap();
-    let options = |base_port| holdfast_server::DevOptions {
+    // A cluster in a folder stays at its ports: this one is free now, and so most likely is the one for peers above it.
+    let base_port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let options = || holdfast_server::DevOptions {
         nodes: 1,
         base_port,
         data_dir: Some(folder.path().into()),
         ..Default::default()
     };
-    let cluster = holdfast_server::dev_cluster(options(0)).await.unwrap();
+    let cluster = holdfast_server::dev_cluster(options()).await.unwrap();
     cluster.ready().await.unwrap();
     let service = Service { cluster };
     let grant = service.post("/v1/locks/x/acquire", json!({"token": token('a')})).await.ok();
     service.cluster.shutdown().await.unwrap();
-    let cluster = holdfast_server::dev_cluster(options(0)).await.unwrap();
+    let cluster = holdfast_server::dev_cluster(options()).await.unwrap();
     cluster.ready().await.unwrap();
     let service = Service { cluster };
     let lock = service.get("/v1/locks/x").await.ok();
