@@ -27,13 +27,8 @@ const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Each node that has died with waiters at the head of a queue costs it this and a little more, one after the other, and
 /// together they may cost 2 s. A living node asks within a round trip; if it is slower, its waiter keeps its place.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
-const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
-/// A snapshot is due once the log behind the last one is larger than it, and than this.
-const SNAPSHOT_LOG_BYTES_MIN: u64 = 16 << 20;
 /// With less free space on the disk, in bytes, nothing new is taken.
 const SPACE_BYTES_MIN: u64 = 16 << 20;
-/// How much log stays behind a snapshot for followers that are a little late.
-const LOG_KEPT_BYTES: u64 = 16 << 20;
 
 /// Sleeps, unless the replica closes. False if it does.
 async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
@@ -125,12 +120,12 @@ impl<R: Runtime> Inner<R> {
 
     /// Keeps the log short: a snapshot when it outgrows the last one, then a purge behind it.
     pub(crate) async fn keep_house(&self, closing: Closing) {
-        while pause::<R>(&closing, HOUSEKEEPING_EVERY).await {
+        while pause::<R>(&closing, self.housekeeping.every).await {
             let (index, bytes) = self.snapshots.newest();
-            if self.log.bytes_since(index) > bytes.max(SNAPSHOT_LOG_BYTES_MIN) {
+            if self.log.bytes_since(index) > bytes.max(self.housekeeping.snapshot_log_bytes_min) {
                 let _ = self.raft.trigger().snapshot().await; // Fails only when openraft has stopped.
             }
-            if let Some(upto) = purge_point(&self.log, index) {
+            if let Some(upto) = purge_point(&self.log, index, self.housekeeping.log_kept_bytes) {
                 let _ = self.raft.trigger().purge_log(upto).await;
             }
             self.watch_space().await;
@@ -178,15 +173,15 @@ impl<R: Runtime> Inner<R> {
 }
 
 /// The last entry that may go: covered by the snapshot, and enough is left behind it.
-fn purge_point(log: &Log, snapshot_index: u64) -> Option<u64> {
+fn purge_point(log: &Log, snapshot_index: u64, kept_bytes: u64) -> Option<u64> {
     let first = log.first_index();
-    if snapshot_index <= first || log.bytes_since(first) < 2 * LOG_KEPT_BYTES {
+    if snapshot_index <= first || log.bytes_since(first) < 2 * kept_bytes {
         return None;
     }
     let (mut low, mut high) = (first, snapshot_index);
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        match log.bytes_since(middle) >= LOG_KEPT_BYTES {
+        match log.bytes_since(middle) >= kept_bytes {
             true => low = middle,
             false => high = middle - 1,
         }

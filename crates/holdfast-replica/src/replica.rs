@@ -17,7 +17,7 @@ use crate::consensus::machine::Machine;
 use crate::consensus::snapshots::SnapshotStore;
 use crate::disk::DiskStats;
 use crate::effects::Effects;
-use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Unanswered};
+use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, Unanswered};
 use crate::leadership::Leadership;
 use crate::log::Log;
 use crate::node_store::NodeStore;
@@ -68,6 +68,7 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) log: Log,
     pub(crate) snapshots: SnapshotStore<R>,
     pub(crate) tasks: Tasks<R>,
+    pub(crate) housekeeping: Housekeeping,
     pub(crate) errands: mpsc::UnboundedSender<Op>,
     pub(crate) next_call: AtomicU32,
     /// The state machine is at least as far as before the restart.

@@ -2,45 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_core::AttemptKey;
+
 use super::clients::{Came, Deed, Line};
 use super::executor::Nanos;
 
 /// Something that must not be.
-pub type Violation = String;
-
-/// What a run came to.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// What must not be.
-    pub violations: Vec<Violation>,
-    /// Calls that clients made.
-    pub lines: usize,
-    /// Grants that clients were told of.
-    pub grants: usize,
-    /// Of attempts that were ready to wait.
-    pub waited_grants: usize,
-    /// Calls whose outcome the client does not know.
-    pub unknown: usize,
-    /// A hash of everything that was scheduled.
-    pub trace: u64,
-    /// How many steps the run had.
-    pub polls: u64,
-}
+pub(crate) type Violation = String;
 
 /// Checks a history; the order of its lines does not matter.
-pub(crate) fn check(lines: &[Line]) -> Report {
-    let mut report = Report { lines: lines.len(), ..Report::default() };
-    report.unknown = lines.iter().filter(|line| line.came == Came::Unknown).count();
-    let granted =
-        |line: &&Line| matches!(line.deed, Deed::Acquire { .. }) && matches!(line.came, Came::Granted(_));
-    report.grants = lines.iter().filter(granted).count();
-    let waited = |line: &&Line| granted(line) && matches!(line.deed, Deed::Acquire { wait_ms: 1.. });
-    report.waited_grants = lines.iter().filter(waited).count();
-    one_attempt_has_one_fence(lines, &mut report.violations);
-    fences_follow_real_time(lines, &mut report.violations);
-    beliefs_do_not_overlap(lines, &mut report.violations);
-    reads_see_who_holds(lines, &mut report.violations);
-    report
+pub(crate) fn check(lines: &[Line]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    one_attempt_has_one_fence(lines, &mut violations);
+    fences_follow_real_time(lines, &mut violations);
+    beliefs_do_not_overlap(lines, &mut violations);
+    reads_see_who_holds(lines, &mut violations);
+    violations
 }
 
 fn fence_of(line: &Line) -> Option<u64> {
@@ -68,7 +45,7 @@ fn one_attempt_has_one_fence(lines: &[Line], violations: &mut Vec<Violation>) {
 /// A grant that was asked for after another was told has the higher fence.
 fn fences_follow_real_time(lines: &[Line], violations: &mut Vec<Violation>) {
     // Each attempt by when it was first asked for and when its fence was first told.
-    let mut attempts: BTreeMap<(u64, u128), (Nanos, Nanos, u64)> = BTreeMap::new();
+    let mut attempts: BTreeMap<(u64, AttemptKey), (Nanos, Nanos, u64)> = BTreeMap::new();
     for line in lines {
         let first = lines_first_invoked(lines, line);
         if let Some(fence) = fence_of(line) {

@@ -12,7 +12,10 @@ use holdfast_replica::world::{
 };
 
 use super::executor::{self, Nanos, Shared, WORLD, below, now, one_in, true_sleep};
+use super::faults::Moment;
+use super::moments::Moments;
 use super::runtime::SimRuntime;
+use super::sometimes::saw;
 
 /// The state of all links.
 #[derive(Default)]
@@ -68,11 +71,35 @@ async fn serve(service: Arc<dyn PeerService>, inbox: Shared<Inbox>) {
 
 /// The network. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Network(Arc<Mutex<Links>>);
+pub(crate) struct Network {
+    links: Arc<Mutex<Links>>,
+    moments: Moments,
+}
+
+/// A heartbeat is shorter.
+const ENTRIES_LEN_MIN: usize = 64;
+
+fn has_entries(kind: CallKind, body: &Bytes) -> bool {
+    kind == CallKind::Append && body.len() >= ENTRIES_LEN_MIN
+}
 
 impl Network {
+    pub(crate) fn new(moments: Moments) -> Self {
+        Self { links: Arc::default(), moments }
+    }
+
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Links) -> T) -> T {
-        act(&mut self.0.lock().expect("one thread"))
+        act(&mut self.links.lock().expect("one thread"))
+    }
+
+    /// Whether a message is to arrive a second time.
+    pub(crate) fn doubles(&self) -> bool {
+        let double = self.with(|links| links.double_percent);
+        let doubles = double > 0 && below(100) < double;
+        if doubles {
+            saw("a message arrived twice");
+        }
+        doubles
     }
 
     pub(crate) fn register(&self, node: NodeId, service: Arc<dyn PeerService>) {
@@ -145,6 +172,18 @@ impl Network {
         if !self.arrive(from, to, at).await {
             std::future::pending::<()>().await;
         }
+        let arrived = match kind {
+            CallKind::TransferLeader => Some(Moment::TransferArrived),
+            CallKind::SnapshotChunk => Some(Moment::SnapshotChunkArrived),
+            _ => None,
+        };
+        if arrived.is_some_and(|moment| self.moments.reach(moment, to)) {
+            executor::yield_now().await;
+        }
+        let answered = match kind {
+            CallKind::Vote => Some(Moment::VoteGiven),
+            _ => has_entries(kind, &body).then_some(Moment::EntriesAcknowledged),
+        };
         let service = self.service(to)?;
         let (tell, told) = tokio::sync::oneshot::channel();
         let inbox = self.with(|links| links.inboxes.entry((to, from, lane as u8)).or_default().clone());
@@ -157,6 +196,9 @@ impl Network {
             executor::spawn_on(to, serve(service, inbox));
         }
         let answer = told.await.ok()?; // A node that dies resets its connections.
+        if answered.is_some_and(|moment| self.moments.reach(moment, to)) {
+            executor::yield_now().await;
+        }
         if !self.cross(to, from).await {
             std::future::pending::<()>().await;
         }
@@ -180,9 +222,8 @@ impl Transport for SimTransport {
         timeout: Duration,
     ) -> BoxFuture<'static, Result<Bytes, CallError>> {
         let (from, to, network) = (self.node, to.node, self.network.clone());
-        let double = network.with(|links| links.double_percent);
         // Appends go over one connection, which doubles nothing; a forwarded call may be made twice.
-        if lane == PeerLane::Forward && double > 0 && below(100) < double {
+        if lane == PeerLane::Forward && network.doubles() {
             let (network, body) = (network.clone(), body.clone());
             executor::spawn_on(WORLD, async move {
                 true_sleep(Duration::from_micros(below(300_000))).await;
@@ -192,6 +233,14 @@ impl Transport for SimTransport {
         }
         let (tell, told) = tokio::sync::oneshot::channel();
         let at = network.post(from, to, lane);
+        let sent = match kind {
+            CallKind::Claim => Some(Moment::ClaimSent),
+            CallKind::Propose => Some(Moment::ForwardSent),
+            _ => has_entries(kind, &body).then_some(Moment::EntriesSent),
+        };
+        if let Some(moment) = sent {
+            network.moments.reach(moment, from);
+        }
         // On its way it outlives its sender.
         executor::spawn_on(WORLD, async move {
             let _ = tell.send(network.deliver((from, to), (lane, at), kind, body).await);

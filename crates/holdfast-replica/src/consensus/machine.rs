@@ -12,6 +12,7 @@ use crate::consensus::codec;
 use crate::consensus::snapshots::{SnapshotBuilder, SnapshotStore};
 use crate::consensus::types::{LogId, Outcomes, SnapshotMeta, StoredMembership, Types};
 use crate::effects::{Effects, Position};
+use crate::handle::{OnApplied, StateChange};
 use crate::snapshot_files::SnapshotFile;
 use crate::world::Runtime;
 
@@ -41,17 +42,27 @@ pub(crate) struct Machine<R: Runtime> {
     state: Arc<Mutex<MachineState<R>>>,
     snapshots: SnapshotStore<R>,
     effects: Arc<Effects>,
+    on_applied: Option<OnApplied>,
 }
 
 impl<R: Runtime> Clone for Machine<R> {
     fn clone(&self) -> Self {
-        Self { state: self.state.clone(), snapshots: self.snapshots.clone(), effects: self.effects.clone() }
+        Self {
+            state: self.state.clone(),
+            snapshots: self.snapshots.clone(),
+            effects: self.effects.clone(),
+            on_applied: self.on_applied.clone(),
+        }
     }
 }
 
 impl<R: Runtime> Machine<R> {
     /// Begins with the newest snapshot, or with nothing.
-    pub(crate) fn open(snapshots: SnapshotStore<R>, effects: Arc<Effects>) -> io::Result<Self> {
+    pub(crate) fn open(
+        snapshots: SnapshotStore<R>,
+        effects: Arc<Effects>,
+        on_applied: Option<OnApplied>,
+    ) -> io::Result<Self> {
         let state = match snapshots.current() {
             Some((meta, file)) => MachineState {
                 table: crate::consensus::snapshots::read_table(&file)?,
@@ -64,8 +75,9 @@ impl<R: Runtime> Machine<R> {
                 membership: StoredMembership::<R>::default(),
             },
         };
-        effects.installed(state.position(), &state.table);
-        Ok(Self { state: Arc::new(Mutex::new(state)), snapshots, effects })
+        let machine = Self { state: Arc::new(Mutex::new(state)), snapshots, effects, on_applied };
+        machine.tell_replaced(&machine.lock());
+        Ok(machine)
     }
 
     /// Looks at the state; nothing is applied meanwhile, so be quick.
@@ -75,6 +87,13 @@ impl<R: Runtime> Machine<R> {
 
     fn lock(&self) -> MutexGuard<'_, MachineState<R>> {
         self.state.lock().expect("applying an entry does not panic")
+    }
+
+    fn tell_replaced(&self, state: &MachineState<R>) {
+        if let Some(tell) = &self.on_applied {
+            tell(state.position().index, StateChange::Snapshot, &state.table);
+        }
+        self.effects.installed(state.position(), &state.table);
     }
 
     /// Applies one entry and tells what followed, before anybody can see the next one.
@@ -92,11 +111,16 @@ impl<R: Runtime> Machine<R> {
             EntryPayload::Blank | EntryPayload::Membership(_) => None,
         };
         let mut state = self.lock();
-        let Applied { outcomes, events } = group.map(|group| state.table.apply(&group)).unwrap_or_default();
+        let Applied { outcomes, events } = group.as_ref().map(|group| state.table.apply(group)).unwrap_or_default();
         if let EntryPayload::Membership(membership) = payload {
             state.membership = StoredMembership::<R>::new(Some(log_id), membership);
         }
         state.last_applied = Some(log_id);
+        if let Some(tell) = &self.on_applied {
+            let (term, group) = (codec::term_of::<R>(&log_id), group.as_ref());
+            let change = StateChange::Entry { term, group, outcomes: &outcomes, events: &events };
+            tell(log_id.index, change, &state.table);
+        }
         self.effects.applied(state.position(), &state.table, events);
         Ok(Outcomes(outcomes))
     }
@@ -143,7 +167,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine<R> {
         state.table = table;
         state.last_applied = meta.last_log_id;
         state.membership = meta.last_membership.clone();
-        self.effects.installed(state.position(), &state.table);
+        self.tell_replaced(&state);
         Ok(())
     }
 
