@@ -14,13 +14,15 @@ impl LockTable {
     pub(crate) fn acquire(&mut self, attempt: &Acquire) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            if !is_same(attempt, &hold.owner, hold.asked_ttl, &hold.metadata) {
+            // A client that has renewed with another TTL may repeat either.
+            let ttls = [hold.asked_ttl, hold.lease.ttl];
+            if !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
-            if !is_same(attempt, &waiter.owner, waiter.ttl, &waiter.metadata) {
+            if !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -140,10 +142,9 @@ impl LockTable {
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
-            return Err(self
-                .endings
-                .get(key, self.now)
-                .map_or(Rejection::NotHolder, |ending| ending.rejection()));
+            // An attempt that was only queued has never held the lock.
+            let ended = self.endings.get(key, self.now).filter(|ending| ending.fence.is_some());
+            return Err(ended.map_or(Rejection::NotHolder, |ending| ending.rejection()));
         }
         Ok(self.extend(lock, key, ttl))
     }
@@ -168,6 +169,6 @@ impl LockTable {
     }
 }
 
-fn is_same(attempt: &Acquire, owner: &Owner, ttl: Ttl, metadata: &Metadata) -> bool {
-    attempt.owner == *owner && attempt.ttl == ttl && attempt.metadata == *metadata
+fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &Metadata) -> bool {
+    attempt.owner == *owner && ttls.contains(&attempt.ttl) && attempt.metadata == *metadata
 }
