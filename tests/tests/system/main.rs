@@ -1,6 +1,7 @@
 //! What the service promises, shown on real processes.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod damage;
 mod disk_full;
 mod durability;
 mod failover;
