@@ -5,6 +5,8 @@ mod damage;
 mod disk_full;
 mod durability;
 mod failover;
+mod fences;
+mod holders;
 mod input;
 mod leader_change;
 mod leases;
