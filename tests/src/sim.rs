@@ -6,6 +6,8 @@
 mod checks;
 mod clients;
 mod cluster;
+#[cfg(test)]
+mod directed;
 mod disk;
 mod executor;
 mod faults;
@@ -19,6 +21,8 @@ mod runtime;
 mod shrink;
 mod sights;
 pub mod sometimes;
+#[cfg(test)]
+mod stage;
 
 pub use self::executor::Trace;
 pub use self::invariants::Violation;

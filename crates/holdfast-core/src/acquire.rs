@@ -7,6 +7,7 @@ use crate::lease::Lease;
 use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 use crate::time::Ttl;
 
@@ -14,13 +15,15 @@ impl LockTable {
     pub(crate) fn acquire(&mut self, attempt: &Acquire) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            if !is_same(attempt, &hold.owner, hold.asked_ttl, &hold.metadata) {
+            // A client that has renewed with another TTL may repeat either.
+            let ttls = [hold.asked_ttl, hold.lease.ttl];
+            if !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
-            if !is_same(attempt, &waiter.owner, waiter.ttl, &waiter.metadata) {
+            if !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -40,6 +43,9 @@ impl LockTable {
             .and_then(|lock| lock.hold_mut(&attempt.key))
             .expect("the caller has seen the hold");
         hold.home = attempt.home;
+        if planted(Bug::RepeatedAcquireGrantsAnew) {
+            self.grant_anew(&attempt.lock, &attempt.key);
+        }
         Ok(self.extend(&attempt.lock, &attempt.key, None))
     }
 
@@ -139,11 +145,13 @@ impl LockTable {
     }
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
+        if planted(Bug::RenewalRevivesExpiredLease) {
+            self.revive(lock, key);
+        }
         if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
-            return Err(self
-                .endings
-                .get(key, self.now)
-                .map_or(Rejection::NotHolder, |ending| ending.rejection()));
+            // An attempt that was only queued has never held the lock.
+            let ended = self.endings.get(key, self.now).filter(|ending| ending.fence.is_some());
+            return Err(ended.map_or(Rejection::NotHolder, |ending| ending.rejection()));
         }
         Ok(self.extend(lock, key, ttl))
     }
@@ -168,6 +176,6 @@ impl LockTable {
     }
 }
 
-fn is_same(attempt: &Acquire, owner: &Owner, ttl: Ttl, metadata: &Metadata) -> bool {
-    attempt.owner == *owner && attempt.ttl == ttl && attempt.metadata == *metadata
+fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &Metadata) -> bool {
+    attempt.owner == *owner && ttls.contains(&attempt.ttl) && attempt.metadata == *metadata
 }

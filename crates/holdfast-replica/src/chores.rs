@@ -1,9 +1,9 @@
 //! What a replica does by itself: ticks, vouches, takes back unclaimed grants, runs errands, keeps the log short.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{Fence, NodeId as CoreNodeId, Op};
 use openraft::rt::WatchReceiver;
 use openraft_rt::{Instant as _, Select2};
@@ -14,6 +14,7 @@ use crate::handle::CALL_TIMEOUT;
 use crate::log::Log;
 use crate::node_store::SnapshotEntry;
 use crate::replica::Inner;
+use crate::space::SPACE_BYTES_MIN;
 use crate::tasks::Closing;
 use crate::world::Runtime;
 
@@ -27,8 +28,6 @@ const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Each node that has died with waiters at the head of a queue costs it this and a little more, one after the other, and
 /// together they may cost 2 s. A living node asks within a round trip; if it is slower, its waiter keeps its place.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
-/// With less free space on the disk, in bytes, nothing new is taken.
-const SPACE_BYTES_MIN: u64 = 16 << 20;
 
 /// Sleeps, unless the replica closes. False if it does.
 async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
@@ -45,6 +44,9 @@ impl<R: Runtime> Inner<R> {
                 (Some(leading), Some(due)) => {
                     let now = leading.now();
                     if due <= now {
+                        if planted(Bug::DeposedLeaderExpires) {
+                            self.machine.expire_alone(now);
+                        }
                         self.proposals.tick();
                         // The tick shows in the progress; should it get lost, this tries again.
                         Duration::from_millis(20)
@@ -80,6 +82,9 @@ impl<R: Runtime> Inner<R> {
         let mut first_seen: BTreeMap<Fence, R::Instant> = BTreeMap::new();
         while pause::<R>(&closing, CLAIM_CHECK_EVERY).await {
             let term = self.effects.progress.get().position.term;
+            if planted(Bug::UnclaimedNeverTakenBack) {
+                continue;
+            }
             let open = self.effects.claims.open_in(term);
             let now = R::Instant::now();
             first_seen.retain(|fence, _| open.contains(fence));
@@ -160,8 +165,9 @@ impl<R: Runtime> Inner<R> {
     /// Below the mark nothing new is taken, and a leader lets another node lead.
     async fn watch_space(&self) {
         let Ok(free) = self.disk.free_bytes() else { return };
-        let is_short = free < SPACE_BYTES_MIN;
-        let was_short = self.is_short_of_space.swap(is_short, Ordering::Relaxed);
+        let was_short = self.space.is_short();
+        self.space.set_free(free);
+        let is_short = self.space.is_short();
         if is_short && !was_short {
             tracing::error!(free, needed = SPACE_BYTES_MIN, "short of disk space: no new acquires are taken");
             // Once: the others may be no better off, and leadership must not go round.

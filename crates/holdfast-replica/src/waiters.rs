@@ -79,7 +79,7 @@ impl Waiters {
     /// Passes an event on to the calls that it concerns.
     ///
     /// A grant from the queue for a client that has gone from this node is given up at once.
-    pub(crate) fn tell(&self, at: Position, event: Event) {
+    pub(crate) fn tell(&self, at: Position, event: Event, table: &LockTable) {
         let calls = self.lock();
         match calls.get(&event.key) {
             Some(of_key) => {
@@ -89,7 +89,7 @@ impl Waiters {
                     }
                 }
             }
-            None if self.is_mine(event.home) => self.give_up_orphan(event),
+            None if self.is_mine(event.home) => self.give_up_orphan(event, table),
             None => {}
         }
     }
@@ -98,8 +98,12 @@ impl Waiters {
         home.node == self.node && home.boot == self.boot
     }
 
-    fn give_up_orphan(&self, event: Event) {
-        if let Happening::Acquired { from_queue: true, .. } = event.what {
+    /// A call that came back for its place may have been told of the grant by the leader, and be over, before this node has
+    /// applied it: then the grant is no orphan.
+    fn give_up_orphan(&self, event: Event, table: &LockTable) {
+        if let Happening::Acquired { fence, from_queue: true, .. } = event.what
+            && table.is_unclaimed(&event.lock, fence)
+        {
             let abandon = Op::Abandon { lock: event.lock, key: event.key, home: event.home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.
         }

@@ -2,6 +2,7 @@
 //! and what they write down.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub(crate) struct Client {
     replicas: Replicas,
     history: History,
     attempts: u16,
+    /// A copy of the call that is under way is still on its way.
+    is_doubled: AtomicBool,
     /// Wishes that are over, for replays.
     old: Vec<Wish>,
 }
@@ -139,7 +142,7 @@ impl Client {
         replicas: Replicas,
         history: History,
     ) -> Self {
-        Self { id, nodes, network, moments, replicas, history, attempts: 0, old: Vec::new() }
+        Self { id, nodes, network, moments, replicas, history, attempts: 0, is_doubled: AtomicBool::new(false), old: Vec::new() }
     }
 
     fn any_node(&self) -> NodeId {
@@ -193,6 +196,7 @@ impl Client {
                 std::future::pending::<()>().await;
             }
             if network.doubles() {
+                self.is_doubled.store(true, Ordering::Relaxed);
                 let late = ask(replica().ok_or(Mute::Lost)?);
                 executor::spawn_on(node, async move {
                     true_sleep(Duration::from_millis(below(1_500))).await;
@@ -222,7 +226,8 @@ impl Client {
     async fn acquire_once(&self, wish: Wish, hangs_up: Option<Duration>) -> Came {
         let Wish { lock, attempt, ttl_ms, wait_ms } = wish;
         let node = self.any_node();
-        let (invoked, sent) = (now(), local_now());
+        let sent = local_now();
+        let call = self.begin(node, wish, Deed::Acquire { wait_ms });
         let wanted = Attempt {
             lock: name(lock),
             key: attempt,
@@ -251,8 +256,7 @@ impl Client {
             .await;
         let came = came_of_acquire(answer);
         let believed_until = matches!(came, Came::Granted(_)).then(|| self.believed(sent, ttl_ms));
-        let deed = Deed::Acquire { wait_ms };
-        self.note(node, wish, deed, invoked, came.clone(), believed_until);
+        self.complete(call, came.clone(), believed_until);
         came
     }
 
@@ -265,7 +269,8 @@ impl Client {
 
     async fn renew(&self, wish: Wish) -> bool {
         let node = self.any_node();
-        let (invoked, sent) = (now(), local_now());
+        let sent = local_now();
+        let call = self.begin(node, wish, Deed::Renew);
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 replica.renew(name(wish.lock), wish.attempt, None).await
@@ -274,7 +279,7 @@ impl Client {
         let came = came_of(answer, |grant| Came::Granted(grant.fence.0));
         let holds = matches!(came, Came::Granted(_));
         let believed_until = holds.then(|| self.believed(sent, wish.ttl_ms));
-        self.note(node, wish, Deed::Renew, invoked, came, believed_until);
+        self.complete(call, came, believed_until);
         holds
     }
 
@@ -291,20 +296,21 @@ impl Client {
 
     async fn release_once(&self, wish: Wish) -> Came {
         let node = self.any_node();
-        let invoked = now();
+        let call = self.begin(node, wish, Deed::Release);
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 replica.release(name(wish.lock), wish.attempt).await
             })
             .await;
         let came = came_of(answer, |fence| Came::Released(fence.map(|fence| fence.0)));
-        self.note(node, wish, Deed::Release, invoked, came.clone(), None);
+        self.complete(call, came.clone(), None);
         came
     }
 
     async fn read(&self, lock: u64) {
         let node = self.any_node();
-        let invoked = now();
+        let wish = Wish { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0 };
+        let call = self.begin(node, wish, Deed::Read);
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 let look = move |table: &holdfast_core::LockTable, now| {
@@ -317,28 +323,44 @@ impl Client {
             Ok(Ok(fence)) => Came::Seen(fence),
             Ok(Err(_)) | Err(_) => Came::Unknown,
         };
-        let wish = Wish { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0 };
-        self.note(node, wish, Deed::Read, invoked, came, None);
+        self.complete(call, came, None);
     }
 
-    fn note(
-        &self,
-        node: NodeId,
-        wish: Wish,
-        deed: Deed,
-        invoked: Nanos,
-        came: Came,
-        believed_until: Option<Nanos>,
-    ) {
-        let (client, returned) = (self.id, now());
+    /// Notes that a call begins; until it is complete nobody knows what comes of it.
+    fn begin(&self, node: NodeId, wish: Wish, deed: Deed) -> usize {
         let Wish { lock, attempt, ttl_ms, .. } = wish;
+        let line = Line {
+            client: self.id,
+            node,
+            lock,
+            attempt,
+            deed,
+            ttl_ms,
+            invoked: now(),
+            returned: Nanos::MAX,
+            came: Came::Unknown,
+            believed_until: None,
+        };
+        let mut history = self.history.lock().expect("one thread");
+        history.push(line);
+        history.len() - 1
+    }
+
+    /// Notes what came of a call.
+    fn complete(&self, call: usize, came: Came, believed_until: Option<Nanos>) {
+        let mut history = self.history.lock().expect("one thread");
+        if self.is_doubled.swap(false, Ordering::Relaxed) {
+            // What the copy comes to, nobody will know.
+            let copy = history[call].clone();
+            history.push(copy);
+        }
+        let line = &mut history[call];
+        (line.returned, line.came, line.believed_until) = (now(), came, believed_until);
         executor::tell(|| {
-            let asked = returned.saturating_sub(invoked) / 1_000;
-            format!("client {client} at node {node}, {asked} us: {deed:?} lock-{lock} {attempt:?} => {came:?}")
+            let Line { client, node, lock, attempt, deed, invoked, returned, came, .. } = line;
+            let took = returned.saturating_sub(*invoked) / 1_000;
+            format!("client {client} at node {node}, {took} us: {deed:?} lock-{lock} {attempt:?} => {came:?}")
         });
-        let line =
-            Line { client, node, lock, attempt, deed, ttl_ms, invoked, returned, came, believed_until };
-        self.history.lock().expect("one thread").push(line);
     }
 
     fn new_wish(&mut self, locks: u64) -> Wish {
@@ -397,10 +419,13 @@ impl Client {
 
     /// Waits in the queue until it gets the lock, holds it for a moment, and says when it got it.
     pub(crate) async fn probe(mut self, lock: u64, tell: impl FnOnce(Nanos) + Send) {
-        let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
-        while self.acquire(wish).await.is_none() {
+        let wish = loop {
+            let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
+            if self.acquire(wish).await.is_some() {
+                break wish;
+            }
             SimRuntime::sleep(Duration::from_millis(50)).await;
-        }
+        };
         tell(now());
         SimRuntime::sleep(Duration::from_millis(50)).await;
         self.release(wish).await;

@@ -36,6 +36,7 @@ struct Troubles {
     is_slow: bool,
     is_stalled: bool,
     is_full: bool,
+    is_bulk_stalled: bool,
 }
 
 impl Condition {
@@ -45,6 +46,7 @@ impl Condition {
             DiskTrouble::Slow => troubles.is_slow = is_so,
             DiskTrouble::Stalled => troubles.is_stalled = is_so,
             DiskTrouble::Full => troubles.is_full = is_so,
+            DiskTrouble::BulkStalled => troubles.is_bulk_stalled = is_so,
         }
     }
 
@@ -57,11 +59,12 @@ impl Condition {
     }
 
     /// Waits until the step can be done.
-    async fn allows(&self, op: &DiskOp) {
+    async fn allows(&self, lane: DiskLane, op: &DiskOp) {
         loop {
             let troubles = self.get();
             let needs_room = matches!(op, DiskOp::Append { .. } | DiskOp::Create { .. });
-            if !troubles.is_stalled && !(troubles.is_full && needs_room) {
+            let is_stalled = troubles.is_stalled || (troubles.is_bulk_stalled && lane == DiskLane::Bulk);
+            if !is_stalled && !(troubles.is_full && needs_room) {
                 return;
             }
             if troubles.is_full && needs_room {
@@ -151,10 +154,10 @@ impl Work {
 
     async fn run(&self, lane: DiskLane, ops: Vec<DiskOp>) -> io::Result<()> {
         for op in ops {
-            self.condition.allows(&op).await;
+            self.condition.allows(lane, &op).await;
             if matches!(op, DiskOp::Sync { .. } | DiskOp::SyncDir) {
                 true_sleep(self.condition.sync_time()).await;
-                self.condition.allows(&op).await;
+                self.condition.allows(lane, &op).await;
             }
             let moment = moment_of(lane, &op);
             match moment {

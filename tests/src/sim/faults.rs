@@ -30,6 +30,8 @@ pub(crate) enum DiskTrouble {
     Stalled,
     /// There is no room: what needs some waits.
     Full,
+    /// Snapshots are neither written nor synced; the log is.
+    BulkStalled,
 }
 
 /// A fault that waits for its moment.

@@ -14,6 +14,7 @@ use std::fmt;
 
 use super::checks;
 use super::clients::Line;
+use super::executor::Nanos;
 use super::journal::Journal;
 use super::run::Probe;
 
@@ -39,10 +40,15 @@ impl fmt::Display for Violation {
 }
 
 /// Everything that is wrong with a run, what clients can see first.
-pub(crate) fn check(journal: &Journal, lines: &[Line], probes: &[Probe]) -> Vec<Violation> {
+pub(crate) fn check(
+    journal: &Journal,
+    lines: &[Line],
+    probes: &[Probe],
+    doubled: &[Nanos],
+) -> Vec<Violation> {
     let mut violations: Vec<_> =
         checks::check(lines).into_iter().map(|what| Violation::new("clients", what)).collect();
-    violations.extend(outcomes::check(journal, lines));
+    violations.extend(outcomes::check(journal, lines, doubled));
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));
     violations.extend(queue_order::check(journal));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdfast_replica::peers::limits::unacknowledged_max;
 use holdfast_replica::world::{
     AsyncRuntime, CallError, CallKind, NodeId, PeerAddress, PeerLane, PeerService, Transport,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Links {
     /// Of a hundred requests so many arrive twice.
     pub(crate) double_percent: u64,
     pub(crate) delay_micros_max: u64,
+    /// When forwarded calls were made twice.
+    pub(crate) doubled: Vec<Nanos>,
     services: BTreeMap<NodeId, Arc<dyn PeerService>>,
     /// When the last message of a link arrives: a later one does not overtake it.
     arrivals: BTreeMap<(u64, u64, u8), Nanos>,
@@ -75,6 +78,9 @@ pub(crate) struct Network {
     links: Arc<Mutex<Links>>,
     moments: Moments,
 }
+
+/// TCP sends again after this time at first.
+const RESEND_AFTER: Duration = Duration::from_millis(200);
 
 /// A heartbeat is shorter.
 const ENTRIES_LEN_MIN: usize = 64;
@@ -162,6 +168,26 @@ impl Network {
         Duration::from_micros(100 + below(max) + late)
     }
 
+    /// Sends what was lost once more, as TCP does, ever less often. Only chunks of snapshots, of which there is one at a
+    /// time under way: a later message must not overtake it.
+    async fn try_again(&self, from: u64, to: u64, lane: PeerLane) -> bool {
+        let mut pause = RESEND_AFTER;
+        while lane == PeerLane::Bulk && pause < unacknowledged_max(lane) {
+            true_sleep(pause).await;
+            if self.cross(from, to).await {
+                return true;
+            }
+            pause *= 2;
+        }
+        false
+    }
+
+    /// What was lost stays unacknowledged until the connection counts as broken.
+    async fn break_off(&self, lane: PeerLane) -> Option<Bytes> {
+        true_sleep(unacknowledged_max(lane)).await;
+        None
+    }
+
     async fn deliver(
         self,
         (from, to): (NodeId, NodeId),
@@ -169,8 +195,8 @@ impl Network {
         kind: CallKind,
         body: Bytes,
     ) -> Option<Bytes> {
-        if !self.arrive(from, to, at).await {
-            std::future::pending::<()>().await;
+        if !self.arrive(from, to, at).await && !self.try_again(from, to, lane).await {
+            return self.break_off(lane).await;
         }
         let arrived = match kind {
             CallKind::TransferLeader => Some(Moment::TransferArrived),
@@ -199,8 +225,8 @@ impl Network {
         if answered.is_some_and(|moment| self.moments.reach(moment, to)) {
             executor::yield_now().await;
         }
-        if !self.cross(to, from).await {
-            std::future::pending::<()>().await;
+        if !self.cross(to, from).await && !self.try_again(to, from, lane).await {
+            return self.break_off(lane).await;
         }
         Some(answer)
     }
@@ -224,6 +250,7 @@ impl Transport for SimTransport {
         let (from, to, network) = (self.node, to.node, self.network.clone());
         // Appends go over one connection, which doubles nothing; a forwarded call may be made twice.
         if lane == PeerLane::Forward && network.doubles() {
+            network.with(|links| links.doubled.push(now()));
             let (network, body) = (network.clone(), body.clone());
             executor::spawn_on(WORLD, async move {
                 true_sleep(Duration::from_micros(below(300_000))).await;

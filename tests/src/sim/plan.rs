@@ -275,8 +275,9 @@ impl Draw {
     }
 
     fn disk(&mut self) -> Fault {
-        let how = match self.below(4) {
+        let how = match self.below(5) {
             0 => DiskTrouble::Slow,
+            4 => DiskTrouble::BulkStalled,
             1 | 2 => DiskTrouble::Stalled,
             _ => DiskTrouble::Full,
         };

@@ -42,14 +42,15 @@ impl Search<'_> {
         Instant::now() < self.deadline
     }
 
-    /// Keeps the reduction if the run fails with it. What fails may be something else: it is a failure all the same.
+    /// Keeps the reduction if the same thing fails with it.
     fn keeps(&mut self, reduction: Reduction) -> bool {
         if !self.has_time() || reduction == self.shrunk.reduction {
             return false;
         }
         let report = simulate(&self.plan.reduced(&reduction));
         self.shrunk.tries += 1;
-        if report.violations.is_empty() {
+        let wanted = self.shrunk.report.violations.first().map(|violation| violation.invariant);
+        if report.violations.first().map(|violation| violation.invariant) != wanted {
             return false;
         }
         (self.shrunk.reduction, self.shrunk.report) = (reduction, report);

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt};
-use holdfast_core::{Applied, Group, LockTable};
+use holdfast_core::planted::{Bug, planted};
+use holdfast_core::{Applied, ClusterTime, Group, LockTable};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend};
 
@@ -96,6 +98,20 @@ impl<R: Runtime> Machine<R> {
         self.effects.installed(state.position(), &state.table);
     }
 
+    fn replace(&self, state: &mut MachineState<R>, meta: &SnapshotMeta<R>, table: LockTable) {
+        state.table = table;
+        state.last_applied = meta.last_log_id;
+        state.membership = meta.last_membership.clone();
+        self.tell_replaced(state);
+    }
+
+    /// What only a planted bug does: leases end here, and nowhere else.
+    pub(crate) fn expire_alone(&self, now: ClusterTime) {
+        let mut state = self.lock();
+        let Applied { events, .. } = state.table.apply(&Group { now, ops: Vec::new() });
+        self.effects.applied(state.position(), &state.table, events);
+    }
+
     /// Applies one entry and tells what followed, before anybody can see the next one.
     fn apply_entry(
         &self,
@@ -159,15 +175,20 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine<R> {
         snapshot: SnapshotFile,
     ) -> Result<(), io::Error> {
         let table = crate::consensus::snapshots::read_table(&snapshot)?;
+        if planted(Bug::SnapshotInstalledAmidApply) {
+            let (machine, meta) = (self.clone(), meta.clone());
+            drop(R::spawn(async move {
+                R::sleep(Duration::from_millis(20)).await;
+                machine.replace(&mut machine.lock(), &meta, table);
+            }));
+            return Ok(());
+        }
         self.snapshots.adopt(meta, &snapshot).await?;
         let mut state = self.lock();
         if state.last_applied >= meta.last_log_id {
             return Ok(()); // Overtaken by entries that were applied meanwhile.
         }
-        state.table = table;
-        state.last_applied = meta.last_log_id;
-        state.membership = meta.last_membership.clone();
-        self.tell_replaced(&state);
+        self.replace(&mut state, meta, table);
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 //! Looked at once the faults are over and a leader has settled: before, it may be the leader or the waiter's node itself
 //! that is not there.
 
-use holdfast_core::{Cause, Happening};
+use std::collections::BTreeMap;
+
+use holdfast_core::{Happening, Home, NodeId, Op};
 
 use super::Violation;
 use crate::sim::clients::name;
@@ -24,57 +26,85 @@ pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
     locks.dedup_by_key(|(lock, ..)| *lock);
     for (lock, asked, granted) in locks {
         let served = granted.unwrap_or(asked + crate::sim::run::HEALING);
-        let cost = longest_unheld(journal, lock, asked + SETTLING, served);
+        let cost = longest_cost(journal, lock, asked + SETTLING, served);
         if cost > COST_MAX {
-            let what = format!("lock-{lock} was of no use to anybody for {} ms while others waited", cost / MS);
+            let what = format!("lock-{lock} was given to those who have gone for {} ms", cost / MS);
             violations.push(Violation::new(NAME, what));
         }
     }
     violations
 }
 
-/// The longest time within the span for which nobody really held the lock: it was free, or given to one who had gone.
-fn longest_unheld(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nanos {
-    let lock = name(lock);
+/// The longest time within the span from the first grant to one who had gone until somebody who is there has it.
+fn longest_cost(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nanos {
+    let (lock, boots) = (name(lock), last_boots(journal));
+    let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
     let within = |since: Nanos, at: Nanos| at.min(until).saturating_sub(since.max(from));
-    let (mut longest, mut free_since, mut granted) = (0, 0, None);
+    let (mut longest, mut cost_since) = (0, None);
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
         match event.what {
-            Happening::Acquired { .. } => granted = Some(entry.first_at),
-            Happening::Ended { cause: Cause::Unclaimed | Cause::Abandoned, .. } => granted = None,
-            Happening::Ended { .. } => {
-                longest = longest.max(within(free_since, granted.unwrap_or(entry.first_at)));
-                (free_since, granted) = (entry.first_at, None);
+            Happening::Acquired { .. } if is_gone(event.home) => {
+                cost_since.get_or_insert(entry.first_at);
             }
-            Happening::Queued | Happening::Left(_) => {}
+            Happening::Acquired { .. } => cost_since = None,
+            Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
+        }
+        if let Some(since) = cost_since {
+            longest = longest.max(within(since, entry.first_at));
         }
     }
-    longest.max(within(free_since, granted.unwrap_or(until)))
+    longest
+}
+
+/// The last start of each node that has spoken.
+fn last_boots(journal: &Journal) -> BTreeMap<NodeId, u32> {
+    let mut boots: BTreeMap<NodeId, u32> = BTreeMap::new();
+    for op in journal.entries.values().flat_map(|entry| &entry.ops) {
+        let (node, boot) = match op {
+            Op::Vouch { node, boot } => (*node, *boot),
+            Op::Acquire(acquire) => (acquire.home.node, acquire.home.boot),
+            _ => continue,
+        };
+        let last = boots.entry(node).or_default();
+        *last = boot.max(*last);
+    }
+    boots
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_core::{Answer, Cause};
+
     use super::super::sample::{acquired, ended, journal};
     use super::*;
 
-    fn rows(second_grant_ms: u64) -> Journal {
+    /// Two who have gone, one after the other, and then one who is there.
+    fn rows(served_ms: u64) -> Journal {
         let at = |ms| 3_000 + ms;
+        let vouch = Op::Vouch { node: NodeId(1), boot: 2 };
         let mut journal = journal(vec![
-            (at(0), vec![], vec![acquired(1, 1, true)]),
-            (at(100), vec![], vec![ended(1, 1, Cause::Released), acquired(2, 2, true)]),
+            (at(0), vec![(vouch, Ok(Answer::Done))], vec![]),
+            (at(100), vec![], vec![acquired(2, 2, true)]),
             (at(700), vec![], vec![ended(2, 2, Cause::Unclaimed), acquired(3, 3, true)]),
             (at(1_300), vec![], vec![ended(3, 3, Cause::Unclaimed)]),
-            (at(second_grant_ms), vec![], vec![acquired(4, 4, true)]),
+            (at(served_ms), vec![], vec![]),
+            (at(served_ms), vec![], vec![acquired(4, 4, true)]),
         ]);
         for entry in journal.entries.values_mut() {
             entry.events.iter_mut().for_each(|event| event.lock = name(0));
         }
+        journal.entries.get_mut(&6).unwrap().events[0].home.boot = 2;
+        let probe_event = journal.entries[&3].events[0].clone();
+        journal.entries.get_mut(&5).unwrap().events.push(holdfast_core::Event {
+            what: Happening::Queued,
+            ..probe_event
+        });
         journal
     }
 
     #[test]
     fn gone_waiters_that_cost_too_much_together_are_found() {
-        let probe = |ms| Probe { lock: 0, asked: 0, granted: Some((3_000 + ms) * MS) };
+        let probe = |ms: u64| Probe { lock: 0, asked: 0, granted: Some((3_000 + ms) * MS) };
         assert_eq!(check(&rows(2_100), &[probe(2_100)]), []);
         assert!(check(&rows(2_600), &[probe(2_600)])[0].what.contains("for 2500 ms"));
     }

@@ -184,11 +184,18 @@ impl<'a> Model<'a> {
     fn learn(&mut self, entry: &'a Entry) {
         let until = entry.cluster_ms + VOUCH_MS;
         for op in &entry.ops {
+            if let Op::Acquire(Acquire { home, .. }) = op
+                && self.is_other_boot(home.node.0, home.boot)
+            {
+                self.vouch(home.node.0, home.boot, 0); // It speaks for the former start no more.
+            }
             match op {
                 Op::Vouch { node, boot } => self.vouch(node.0, *boot, until),
                 Op::Acquire(Acquire { lock, key, home, wait, .. }) => {
                     let Some(queue) = self.queues.get_mut(lock) else { continue };
-                    if let Some(waiter) = queue.waiting.values_mut().find(|waiter| waiter.key == *key) {
+                    let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
+                    let waiting = queue.waiting.values_mut();
+                    if let Some(waiter) = waiting.chain(granted).find(|waiter| waiter.key == *key) {
                         if waiter.home.node != home.node {
                             saw("a waiter came back through another node");
                         }
