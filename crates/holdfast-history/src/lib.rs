@@ -4,15 +4,23 @@
 //! its implementation; they read no clock and do no IO. They never call a history wrong that could have come about
 //! rightly, and they say which of them could not be made.
 
+mod attempt;
+mod checks;
+mod conditions;
 pub mod format;
 mod history;
+mod holds;
+mod lease;
 mod outcome;
 mod read;
 mod request;
+mod verdict;
 mod write;
 
+pub use checks::check;
 pub use history::{Condition, History, HistoryError, Operation};
 pub use outcome::{Answer, Code, Holder, Outcome, Refusal};
 pub use read::read;
 pub use request::Request;
+pub use verdict::{Check, Counts, NotMade, Verdict, Violation};
 pub use write::Writer;
