@@ -18,7 +18,7 @@ mod story;
 use crate::history::History;
 use crate::holds::{View, attempts_of_several};
 use crate::lease::Clock;
-use crate::verdict::{Check, Counts, NotMade, Verdict, Violation};
+use crate::verdict::{Check, Counts, NotMade, Verdict};
 
 /// Checks a history.
 pub fn check(history: &History) -> Verdict {
@@ -75,4 +75,32 @@ fn without_one_clock(history: &History) -> Vec<NotMade> {
     let why = "the clocks of the processes cannot be compared, so that there are no healthy times";
     not_made.push(NotMade { check: Check::NoLateExpiry, why: why.into() });
     not_made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::story::Story;
+    use crate::verdict::Check;
+
+    #[test]
+    fn where_clocks_cannot_be_compared_each_process_is_checked_alone_and_that_is_said() {
+        let mut story = Story::default().without_one_clock();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.acquires("b", 500..510, 1_000).granted(2);
+        story.assert_clean();
+        let not_made = story.verdict().not_made;
+        for check in [Check::OneHolder, Check::NoLateExpiry, Check::Linearizable] {
+            assert!(not_made.iter().any(|not_made| not_made.check == check), "{}", check.name());
+        }
+        story.renews("a", 300..310).refused("lease_expired");
+        story.assert_found(Check::NothingLost, "fence 1");
+    }
+
+    #[test]
+    fn what_has_no_time_is_checked_across_processes_whatever_their_clocks() {
+        let mut story = Story::default().without_one_clock();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.acquires("b", 500..510, 1_000).granted(1);
+        story.assert_found(Check::OneEffect, "to two attempts");
+    }
 }
