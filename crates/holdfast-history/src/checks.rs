@@ -13,7 +13,7 @@ mod one_effect;
 mod one_holder;
 mod queue_order;
 #[cfg(test)]
-mod story;
+pub(crate) mod story;
 
 use crate::history::History;
 use crate::holds::{View, attempts_of_several};

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::format::{Complete, Entry, Header, Invoke, Mark, VERSION};
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
 
 /// One call of one client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Operation {
     /// As in the history.
     pub id: u64,
@@ -19,11 +21,17 @@ pub struct Operation {
     /// What was asked.
     pub request: Request,
     /// Before the request was sent, in nanoseconds.
+    #[serde(rename = "invoked_ns")]
     pub invoked: u64,
-    /// After the answer was there; `u64::MAX` if the history ends before.
+    /// After the answer was there; `u64::MAX` (null in JSON) if the history ends before.
+    #[serde(rename = "completed_ns", serialize_with = "null_for_never")]
     pub completed: u64,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+fn null_for_never<S: serde::Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    (*at != u64::MAX).then_some(at).serialize(serializer)
 }
 
 impl Operation {

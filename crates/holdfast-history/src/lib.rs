@@ -7,20 +7,25 @@
 mod attempt;
 mod checks;
 mod conditions;
+mod describe;
 pub mod format;
 mod history;
 mod holds;
 mod lease;
 mod outcome;
+mod picture;
 mod read;
 mod request;
+mod timeline;
 mod verdict;
 mod write;
 
 pub use checks::check;
 pub use history::{Condition, History, HistoryError, Operation};
 pub use outcome::{Answer, Code, Holder, Outcome, Refusal};
+pub use picture::picture;
 pub use read::read;
 pub use request::Request;
+pub use timeline::Timeline;
 pub use verdict::{Check, Counts, NotMade, Verdict, Violation};
 pub use write::Writer;

@@ -20,6 +20,13 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Unknown, with a word on why.
+    pub fn unknown(why: String) -> Self {
+        Self::Unknown { why }
+    }
+}
+
 /// A success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

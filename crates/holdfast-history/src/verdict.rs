@@ -128,7 +128,7 @@ pub struct Counts {
 }
 
 /// What the checks came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// What was looked at.
     pub counts: Counts,
@@ -147,6 +147,19 @@ impl Verdict {
     /// Violations of one promise.
     pub fn of(&self, check: Check) -> impl Iterator<Item = &Violation> {
         self.violations.iter().filter(move |violation| violation.check == check)
+    }
+}
+
+impl Serialize for Violation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut object = serializer.serialize_struct("Violation", 5)?;
+        object.serialize_field("check", self.check.name())?;
+        object.serialize_field("promise", self.check.promise())?;
+        object.serialize_field("lock", &self.lock)?;
+        object.serialize_field("what", &self.what)?;
+        object.serialize_field("operations", &self.operations)?;
+        object.end()
     }
 }
 

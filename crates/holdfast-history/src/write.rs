@@ -39,7 +39,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn line(&mut self, line: &impl serde::Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, line)?;
-        self.out.write_all(b"\n")
+        // In one piece: `out` need not be buffered.
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.out.write_all(&text)
     }
 }
