@@ -144,7 +144,8 @@ impl Cluster {
         self.leader_among(&self.ids()).await
     }
 
-    async fn leader_within(&self, ids: &[u64], within: Duration) -> u64 {
+    /// The leader, once these nodes agree on one of them and serve, in this time.
+    pub async fn leader_within(&self, ids: &[u64], within: Duration) -> u64 {
         eventually(within, &format!("nodes {ids:?} agree on a leader"), async || {
             let mut leaders = Vec::new();
             for id in ids {

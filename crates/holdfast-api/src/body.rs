@@ -128,7 +128,10 @@ fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> InvalidArgument 
             return InvalidArgument::new(field.name, "is there twice");
         }
         if !field.kind.fits(value) {
-            return InvalidArgument::new(field.name, format_args!("{}, got {}", field.kind, shown(value)));
+            return InvalidArgument::new(
+                field.name,
+                format_args!("{}, got {}", field.kind, shown(field.kind, value)),
+            );
         }
     }
     let missing = fields.iter().find(|field| {
@@ -146,10 +149,11 @@ fn unknown(name: &str, fields: &[Field]) -> InvalidArgument {
     InvalidArgument::new(shown, format_args!("is not a field of this call, which takes {}", known.join(", ")))
 }
 
-/// A value in an error: numbers as they are, but no text.
-fn shown(value: &Value) -> String {
+/// A value in an error: numbers where numbers belong, but no text, and nothing that may be meant as one.
+fn shown(kind: FieldKind, value: &Value) -> String {
     match value {
         Value::Null => "null (leave the field out instead)".into(),
+        Value::Number(_) if matches!(kind, FieldKind::Text(_)) => "a number".into(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(_) => "a text".into(),
         Value::Array(_) => "a list".into(),

@@ -1,7 +1,6 @@
 //! What a replica does by itself: ticks, vouches, takes back unclaimed grants, runs errands, keeps the log short.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdfast_core::{Fence, NodeId as CoreNodeId, Op};
@@ -14,6 +13,7 @@ use crate::handle::CALL_TIMEOUT;
 use crate::log::Log;
 use crate::node_store::SnapshotEntry;
 use crate::replica::Inner;
+use crate::space::SPACE_BYTES_MIN;
 use crate::tasks::Closing;
 use crate::world::Runtime;
 
@@ -30,8 +30,6 @@ const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
 /// A snapshot is due once the log behind the last one is larger than it, and than this.
 const SNAPSHOT_LOG_BYTES_MIN: u64 = 16 << 20;
-/// With less free space on the disk, in bytes, nothing new is taken.
-const SPACE_BYTES_MIN: u64 = 16 << 20;
 /// How much log stays behind a snapshot for followers that are a little late.
 const LOG_KEPT_BYTES: u64 = 16 << 20;
 
@@ -165,8 +163,9 @@ impl<R: Runtime> Inner<R> {
     /// Below the mark nothing new is taken, and a leader lets another node lead.
     async fn watch_space(&self) {
         let Ok(free) = self.disk.free_bytes() else { return };
-        let is_short = free < SPACE_BYTES_MIN;
-        let was_short = self.is_short_of_space.swap(is_short, Ordering::Relaxed);
+        let was_short = self.space.is_short();
+        self.space.set_free(free);
+        let is_short = self.space.is_short();
         if is_short && !was_short {
             tracing::error!(free, needed = SPACE_BYTES_MIN, "short of disk space: no new acquires are taken");
             // Once: the others may be no better off, and leadership must not go round.

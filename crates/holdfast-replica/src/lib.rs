@@ -29,6 +29,7 @@ mod leadership;
 mod proposals;
 mod reads;
 mod service;
+mod space;
 mod status;
 mod tasks;
 mod waiters;

@@ -70,15 +70,15 @@ pub struct LogLimits {
 
 impl Default for LogLimits {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, cache_bytes: 8 << 20 }
+        Self { segment_bytes: 16 << 20, cache_bytes: 4 << 20 }
     }
 }
 
-/// How far behind the end of the log the entry of [`Log::witness_point`] lies at least, in bytes.
+/// How far behind the end of the log the entry of [`Log::witness_point`] lies at least, in bytes: a sector.
 ///
 /// A crash leaves at most an incomplete tail, which is trimmed and fetched again from the leader. The witness is for
 /// losses beyond that.
-pub const WITNESS_LAG_BYTES: u64 = 4 << 10;
+pub const WITNESS_LAG_BYTES: u64 = 512;
 
 /// The Raft log and vote of one node. Clones are handles of the same log.
 ///

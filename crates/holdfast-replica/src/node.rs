@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use holdfast_core::{NodeId as CoreNodeId, StorageId};
 use openraft_rt_tokio::TokioRuntime;
@@ -13,7 +14,11 @@ use crate::node_store::SledNodeStore;
 use crate::open::{OpenFolder, ReplicaParts};
 use crate::peers::{self, Hello, PeerIdentity, Peering, Refusal, RefusalReason, TcpTransport};
 use crate::replica::{Inner, Replica};
-use crate::world::{DiskLane, NodeId};
+use crate::world::{Disk, DiskLane, NodeId};
+
+/// What a start needs on the disk, in bytes.
+const START_BYTES_MIN: u64 = 4 << 20;
+const ROOM_CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// A replica on tokio.
 pub type NodeReplica = Replica<TokioRuntime>;
@@ -47,6 +52,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
     let initial_cluster = first_members(&options)?;
     let listener = listen(options.peer_listener)?;
     let disk = Arc::new(FolderDisk::open(&options.data_dir).map_err(refused_folder)?);
+    wait_for_room(&*disk).await;
     let node_store = SledNodeStore::open(&options.data_dir)
         .map_err(|error| OpenError::Folder(format!("the node's own store cannot be opened: {error}")))?;
     let folder =
@@ -104,6 +110,17 @@ fn listen(listener: std::net::TcpListener) -> Result<tokio::net::TcpListener, Op
     let refused = |error| OpenError::Refused(format!("the peer listener cannot be used: {error}"));
     listener.set_nonblocking(true).map_err(refused)?;
     tokio::net::TcpListener::from_std(listener).map_err(refused)
+}
+
+/// The node's own store cannot be opened on a full disk, and may be damaged by trying.
+async fn wait_for_room(disk: &dyn Disk) {
+    let mut is_told = false;
+    while disk.free_bytes().is_ok_and(|free| free < START_BYTES_MIN) {
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::error!(needed = START_BYTES_MIN, "the disk is full: the node starts once there is room");
+        }
+        tokio::time::sleep(ROOM_CHECK_EVERY).await;
+    }
 }
 
 fn refused_folder(error: OpenFolderError) -> OpenError {

@@ -28,6 +28,7 @@ use crate::proposals::Driver;
 use crate::reads::Rounds;
 use crate::replica::{About, Inner, Replica};
 use crate::snapshot_files::SnapshotFiles;
+use crate::space::Space;
 use crate::tasks::Tasks;
 use crate::waiters::Waiters;
 use crate::watch::Watched;
@@ -221,7 +222,7 @@ impl<R: Runtime> Replica<R> {
             next_call: AtomicU32::new(1),
             has_recovered: AtomicBool::new(false),
             has_settled: AtomicBool::new(false),
-            is_short_of_space: AtomicBool::new(false),
+            space: Space::default(),
             is_draining: Watched::new(false),
             failure: Watched::new(None),
         });

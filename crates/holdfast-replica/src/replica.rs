@@ -24,6 +24,7 @@ use crate::node_store::NodeStore;
 use crate::proposals::Proposals;
 use crate::reads::Reads;
 use crate::service::SharedService;
+use crate::space::Space;
 use crate::tasks::Tasks;
 use crate::watch::Watched;
 use crate::world::{Disk, NodeId, PeerService, Runtime, Transport};
@@ -74,7 +75,7 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) has_recovered: AtomicBool,
     /// The cluster has its identity, and this node's id is tied to this folder.
     pub(crate) has_settled: AtomicBool,
-    pub(crate) is_short_of_space: AtomicBool,
+    pub(crate) space: Space,
     /// No new calls are taken, and those that wait are sent elsewhere.
     pub(crate) is_draining: Watched<bool>,
     /// Why this replica must stop, if it must.
@@ -86,9 +87,18 @@ impl<R: Runtime> Inner<R> {
         if self.is_draining.get() { Err(Unanswered::Closing) } else { Ok(()) }
     }
 
+    /// Whether something new may be taken.
     pub(crate) fn check_space(&self) -> Result<(), Unanswered> {
-        match self.is_short_of_space.load(Ordering::Relaxed) {
+        match self.space.is_short() {
             true => Err(Unanswered::NoSpace(format!("node {} has nearly none left", self.node_id))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether anything can be put into the log of this node, if that is where it has to go.
+    fn check_room(&self) -> Result<(), Unanswered> {
+        match self.space.is_full() && self.leadership.leading().is_some() {
+            true => Err(Unanswered::NoSpace(format!("node {} leads and has none left", self.node_id))),
             false => Ok(()),
         }
     }
@@ -110,6 +120,7 @@ impl<R: Runtime> Inner<R> {
 
     async fn propose(&self, op: Op) -> Result<Outcome, Unanswered> {
         self.check_open()?;
+        self.check_room()?;
         self.proposals.propose(&op, CALL_TIMEOUT).await
     }
 }

@@ -44,7 +44,7 @@ impl<R: Runtime> Inner<R> {
         if self.is_draining.get() {
             return Some("the node is shutting down".into());
         }
-        if self.is_short_of_space.load(Ordering::Relaxed) {
+        if self.space.is_short() {
             return Some("the node is short of disk space".into());
         }
         if let Leader::Nobody(why) = self.leadership.leader() {

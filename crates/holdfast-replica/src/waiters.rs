@@ -89,8 +89,11 @@ impl Waiters {
                     }
                 }
             }
-            None if self.is_mine(event.home) => self.give_up_orphan(event),
-            None => {}
+            None => {
+                if let Some(home) = event.home.filter(|home| self.is_mine(*home)) {
+                    self.give_up_orphan(event, home);
+                }
+            }
         }
     }
 
@@ -98,9 +101,9 @@ impl Waiters {
         home.node == self.node && home.boot == self.boot
     }
 
-    fn give_up_orphan(&self, event: Event) {
+    fn give_up_orphan(&self, event: Event, home: Home) {
         if let Happening::Acquired { from_queue: true, .. } = event.what {
-            let abandon = Op::Abandon { lock: event.lock, key: event.key, home: event.home };
+            let abandon = Op::Abandon { lock: event.lock, key: event.key, home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.
         }
     }

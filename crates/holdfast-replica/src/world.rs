@@ -59,8 +59,9 @@ pub type DiskDone = Box<dyn FnOnce(io::Result<()>) + Send>;
 
 /// The node's folder.
 ///
-/// A failed write or sync is final for its lane: every later job of that lane fails too, since nobody knows what
-/// the kernel has dropped. Reads see everything whose job is over, synced or not.
+/// A write that finds no room waits until there is some, and the jobs of its lane behind it. Any other failed write or
+/// sync is final for its lane: every later job of that lane fails too, since nobody knows what the kernel has dropped.
+/// Reads see everything whose job is over, synced or not.
 pub trait Disk: Send + Sync + 'static {
     /// Runs the steps in order and then calls `done`. The first error ends the job.
     fn submit(&self, lane: DiskLane, ops: Vec<DiskOp>, done: DiskDone);

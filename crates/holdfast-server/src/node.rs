@@ -177,5 +177,10 @@ pub async fn serve(
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    Node::start(config, listeners).await?.run(shutdown).await
+    let mut shutdown = pin!(shutdown);
+    let node = tokio::select! {
+        node = Node::start(config, listeners) => node?,
+        () = shutdown.as_mut() => return Ok(()),
+    };
+    node.run(shutdown).await
 }

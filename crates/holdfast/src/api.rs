@@ -15,9 +15,12 @@ use crate::{duration, output, print, runtime};
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let is_token_inherited =
         matches.is_some_and(|matches| matches.value_source("token") == Some(ValueSource::EnvVariable));
+    // Under `holdfast lock` the token is that of its own attempt, and a token is for one attempt only.
+    let is_for_another = is_token_inherited && std::env::var_os("HOLDFAST_LOCK").is_some();
+    let own_token = given(args.token).filter(|_| !is_for_another);
     let acquire = Acquire {
         owner: given(args.owner),
-        token: given(args.token).map(token).transpose()?,
+        token: own_token.map(token).transpose()?,
         ttl: args.ttl,
         wait: args.wait.filter(|wait| !wait.is_zero()).map_or(Wait::No, Wait::AtMost),
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),

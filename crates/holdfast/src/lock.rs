@@ -30,6 +30,8 @@ use crate::{api, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same once the lease is given up for lost: it is over soon in any case.
+const LATE_RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs the command and returns its exit status, or one of our own.
 ///
@@ -144,7 +146,7 @@ async fn under_lock(
         }
         Err(NotStarted::Failed(failure)) => Err(failure),
     };
-    let loss = release(&mut guard).await;
+    let loss = release(&mut guard, ended.as_ref().is_ok_and(|ended| ended.lost)).await;
     let Ended { status, lost } = ended?;
     if lost || loss.is_some() {
         return Ok(ExitCode::from(LOST));
@@ -153,9 +155,10 @@ async fn under_lock(
 }
 
 /// Returns the loss that only the release has brought to light.
-async fn release(guard: &mut Guard) -> Option<LossReason> {
+async fn release(guard: &mut Guard, is_late: bool) -> Option<LossReason> {
     let was_held = guard.is_held();
-    match tokio::time::timeout(RELEASE_TIMEOUT, guard.release()).await {
+    let patience = if is_late { LATE_RELEASE_TIMEOUT } else { RELEASE_TIMEOUT };
+    match tokio::time::timeout(patience, guard.release()).await {
         Ok(Ok(())) => None,
         // The command was over in time: that the release was late makes no difference to it.
         Ok(Err(ReleaseError::Lost(LossReason::Deadline))) => None,

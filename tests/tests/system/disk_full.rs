@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use holdfast_tests::{Attempt, Cluster, Node, PATIENCE, Roamer, Setup, eventually};
+use holdfast_tests::{Attempt, Cluster, PATIENCE, Roamer, Setup, eventually};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -131,7 +131,8 @@ async fn a_leader_whose_disk_is_full_acknowledges_nothing_more_and_needs_no_repa
     );
 
     fs::remove_file(ballast).unwrap();
-    supervise(full).await;
+    assert!(full.is_running(), "{}", full.log());
+    full.ready(PATIENCE).await;
     cluster.equal_digests(&cluster.ids()).await;
     for id in cluster.ids() {
         let listed = Roamer::new(vec![cluster.client(id)], 0).list("lock-").await;
@@ -155,14 +156,61 @@ async fn take_locks(roamer: Roamer, client: usize, stop: watch::Receiver<bool>) 
     granted
 }
 
-/// Starts the node again for as long as it ends, as whatever supervises a service does.
-async fn supervise(node: &Node) {
-    eventually(PATIENCE, "the node serves again", async || {
-        if !node.is_running() {
-            node.kill();
-            node.start();
-        }
-        node.is_ready().await.then_some(())
+async fn lone_node_with_a_hold(disk: &SmallDisk) -> (Cluster, Attempt, u64) {
+    let cluster = Setup { data_dirs: vec![disk.0.join("data")], ..Setup::nodes(1) }.start().await;
+    let hold = Attempt::at("db").ttl_ms(LONG_MS);
+    let fence = cluster.client(1).acquire(&hold).await.unwrap().ok().fence();
+    (cluster, hold, fence)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lone_node_whose_disk_is_full_serves_again_by_itself_once_there_is_room() {
+    let place = place();
+    let Some(disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
+    let (cluster, hold, fence) = lone_node_with_a_hold(&disk).await;
+    let (node, client) = (cluster.node(1), cluster.client(1));
+
+    let ballast = disk.fill(0);
+    let refused = eventually(PATIENCE, "nothing is acknowledged any more", async || {
+        let answer = client.renew(&hold).await.unwrap();
+        (!answer.is_ok()).then_some(answer)
     })
     .await;
+    assert!([503, 504].contains(&refused.status), "{refused:?}");
+    for _ in 0..3 {
+        let answer = client.acquire(&Attempt::at("new")).await.unwrap();
+        assert_eq!((answer.status, answer.code()), (503, "no_space"));
+        let answer = client.release(&hold).await.unwrap();
+        assert!([503, 504].contains(&answer.status), "{answer:?}");
+    }
+    assert!(!node.is_ready().await);
+
+    fs::remove_file(ballast).unwrap();
+    node.ready(PATIENCE).await;
+    assert!(node.is_running(), "{}", node.log());
+    let after = client.acquire(&Attempt::at("after")).await.unwrap().ok().fence();
+    assert!(after > fence);
+    node.kill();
+    node.start();
+    node.ready(PATIENCE).await;
+    let listed = cluster.roamer(0).list("after").await;
+    assert_eq!(listed[0]["holders"][0]["fence"].as_u64(), Some(after));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_on_a_full_disk_serves_once_there_is_room() {
+    let place = place();
+    let Some(disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
+    let (cluster, hold, fence) = lone_node_with_a_hold(&disk).await;
+    let (node, client) = (cluster.node(1), cluster.client(1));
+    node.kill();
+    let ballast = disk.fill(0);
+    node.start();
+    eventually(PATIENCE, "the node says that it waits", async || {
+        node.log().contains("the disk is full").then_some(())
+    })
+    .await;
+    fs::remove_file(ballast).unwrap();
+    node.ready(PATIENCE).await;
+    assert_eq!(client.renew(&hold).await.unwrap().ok().fence(), fence);
 }

@@ -1,9 +1,12 @@
 //! What the service promises, shown on real processes.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod damage;
 mod disk_full;
 mod durability;
 mod failover;
+mod fences;
+mod holders;
 mod input;
 mod leader_change;
 mod leases;

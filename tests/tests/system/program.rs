@@ -1,8 +1,7 @@
 //! The program and its folder: whose it is, and what it does about what it finds there.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use holdfast_tests::{Attempt, Cluster, LoopbackHost, Node, PATIENCE, Setup, eventually};
@@ -16,7 +15,8 @@ fn stranger(cluster: &Cluster, id: u64, data_dir: &Path, more: &[&str]) -> Node 
     Node::new(id, addresses, data_dir.into(), cluster.folder().join(format!("stranger-{id}.log")), args)
 }
 
-async fn refuses_to_start(node: &Node, because: &[&str]) {
+/// Starts a node that has to end by itself, and say why.
+pub(crate) async fn refuses_to_start(node: &Node, because: &[&str]) {
     node.start();
     let status = node.exited(PATIENCE).await;
     assert!(!status.success());
@@ -77,95 +77,6 @@ async fn the_cluster_forms_in_any_order_of_starts_once_a_majority_is_up() {
         }
         cluster.equal_digests(&[1, 2, 3]).await;
     }
-}
-
-fn log_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log-")))
-        .collect();
-    files.sort();
-    files
-}
-
-fn cut(file: &Path, bytes: u64) {
-    let open = fs::OpenOptions::new().write(true).open(file).unwrap();
-    open.set_len(open.metadata().unwrap().len() - bytes).unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_torn_tail_of_a_followers_log_is_trimmed_said_and_fetched_again() {
-    let cluster = Cluster::start(3).await;
-    let roamer = cluster.roamer(0);
-    for (round, bytes) in [1, 7, 40, 100].into_iter().enumerate() {
-        let leader = cluster.leader().await;
-        let torn = cluster.node(cluster.others(leader)[0]);
-        torn.kill();
-        for number in 0..5 {
-            roamer.acquire(&Attempt::at(format!("lock-{round}-{number}")).ttl_ms(LONG_MS)).await.ok();
-        }
-        torn.start();
-        cluster.ready().await;
-        cluster.equal_digests(&cluster.ids()).await;
-        torn.kill();
-        cut(log_files(torn.data_dir()).last().unwrap(), bytes);
-        let told_before = torn.log().matches("trimmed an incomplete tail").count();
-        torn.start();
-        cluster.ready().await;
-        assert_eq!(
-            torn.log().matches("trimmed an incomplete tail").count(),
-            told_before + 1,
-            "{bytes} bytes"
-        );
-        cluster.equal_digests(&cluster.ids()).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flipped_bit_in_the_middle_of_a_log_refuses_to_start_and_names_file_and_offset() {
-    let cluster = Cluster::start(3).await;
-    for number in 0..50 {
-        cluster.roamer(0).acquire(&Attempt::at(format!("lock-{number}")).ttl_ms(LONG_MS)).await.ok();
-    }
-    let leader = cluster.leader().await;
-    let damaged = cluster.node(cluster.others(leader)[0]);
-    damaged.kill();
-    let file = log_files(damaged.data_dir()).remove(0);
-    flip_a_bit(&file);
-    let name = file.file_name().unwrap().to_string_lossy().into_owned();
-    refuses_to_start(damaged, &[&name, "offset"]).await;
-    assert!(cluster.client(leader).acquire(&Attempt::at("after")).await.unwrap().is_ok());
-}
-
-fn flip_a_bit(file: &Path) {
-    let open = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
-    let middle = open.metadata().unwrap().len() / 2;
-    let mut byte = [0];
-    open.read_exact_at(&mut byte, middle).unwrap();
-    open.write_all_at(&[byte[0] ^ 0x10], middle).unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wiped_folder_under_an_old_id_is_refused_by_the_others() {
-    let cluster = Cluster::start(3).await;
-    cluster.settled().await; // Every node has registered its folder.
-    let leader = cluster.leader().await;
-    let term = cluster.status(leader).await.unwrap().term();
-    let wiped = cluster.node(cluster.others(leader)[0]);
-    wiped.kill();
-    fs::remove_dir_all(wiped.data_dir()).unwrap();
-    wiped.start();
-    eventually(PATIENCE, "the others or the node itself say why it is refused", async || {
-        let logs = cluster.nodes().iter().map(Node::log).collect::<String>();
-        logs.contains("has registered another data folder").then_some(())
-    })
-    .await;
-    assert!(!wiped.is_ready().await);
-    let others = cluster.others(wiped.id());
-    assert_eq!(cluster.leader_among(&others).await, leader);
-    assert_eq!(cluster.status(leader).await.unwrap().term(), term);
-    assert!(cluster.client(leader).acquire(&Attempt::at("db")).await.unwrap().is_ok());
 }
 
 /// Changes how many files a process may have open; says how many it could have before.

@@ -109,7 +109,19 @@ fn an_attempt_released_while_it_waited_is_remembered() {
     assert_eq!(story.releases(100, release(BOB, "db")), None);
     assert_eq!(story.releases(200, release(BOB, "db")), None);
     assert_eq!(story.refuses(300, acquire(BOB, "db").wait_ms(9_000)), Rejection::LeaseReleased);
-    assert_eq!(story.refuses(300, renew(BOB, "db")), Rejection::LeaseReleased);
+    assert_eq!(story.refuses(300, renew(BOB, "db")), Rejection::NotHolder, "it has never held the lock");
+}
+
+#[test]
+fn a_repeat_may_name_the_first_ttl_or_the_one_of_the_last_renewal() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "db").ttl_ms(1_000));
+    story.renews(0, renew(ALICE, "db").ttl_ms(2_000));
+    for ttl_ms in [1_000, 2_000] {
+        let grant = story.grants(500, acquire(ALICE, "db").ttl_ms(ttl_ms));
+        assert_eq!((grant.fence.0, grant.expires_in_ms), (1, 2_000));
+    }
+    assert_eq!(story.refuses(500, acquire(ALICE, "db").ttl_ms(3_000)), Rejection::TokenConflict);
 }
 
 #[test]

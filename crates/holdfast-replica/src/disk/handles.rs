@@ -52,12 +52,15 @@ impl Handles {
     }
 }
 
-/// Appends all buffers, or none of them: what a failed write has left is cut off again if the disk lets us.
+/// Appends all buffers, or none of them: what a failed write has left is cut off again.
+///
+/// # Errors
+/// The write's own. If its rest cannot be cut off, another one: the tail is torn, and opening the log trims it.
 pub(super) fn append_all(file: &mut File, buffers: &[&Bytes]) -> io::Result<()> {
     let len_before = file.metadata()?.len();
-    write_all(file, buffers).inspect_err(|_| {
-        // If this fails too, the tail is torn: opening the log trims it.
-        let _ = file.set_len(len_before);
+    write_all(file, buffers).map_err(|error| match file.set_len(len_before) {
+        Ok(()) => error,
+        Err(cut) => io::Error::other(format!("{error}; and its beginning cannot be cut off again: {cut}")),
     })
 }
 

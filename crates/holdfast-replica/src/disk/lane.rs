@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -16,14 +16,18 @@ use crate::world::{DiskDone, DiskOp};
 
 /// So many jobs at most are taken up at once: a bound on how long the first of them waits for its sync.
 const TAKEN_UP_MAX: usize = 256;
+/// How often a lane looks whether a full disk has room again.
+const ROOM_CHECK_EVERY: Duration = Duration::from_millis(100);
 
 struct Job {
     ops: Vec<DiskOp>,
     done: DiskDone,
 }
 
-/// The lane as its folder sees it. Dropping it lets the queued jobs finish first.
+/// The lane as its folder sees it. Dropping it lets the queued jobs finish first, but for those that wait for room.
 pub(super) struct Lane {
+    /// Dropped to tell the thread that nobody waits for room any more.
+    open: Option<Sender<()>>,
     queue: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,6 +41,7 @@ impl Lane {
         lock: Arc<File>,
     ) -> io::Result<Self> {
         let (queue, jobs) = channel();
+        let (open, closed) = channel();
         let worker = Worker {
             folder: folder.to_owned(),
             // Kept open: a process that has run out of descriptors must still be able to go on.
@@ -44,12 +49,14 @@ impl Lane {
             handles: Handles::new(folder),
             stats,
             failure: None,
+            closed,
+            is_full: false,
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _lock = lock;
             worker.work(&jobs);
         })?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { open: Some(open), queue: Some(queue), thread: Some(thread) })
     }
 
     pub(super) fn submit(&self, ops: Vec<DiskOp>, done: DiskDone) {
@@ -62,6 +69,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        drop(self.open.take());
         drop(self.queue.take());
         let Some(thread) = self.thread.take() else { return };
         // The last user of the folder may be a callback that runs on this very thread.
@@ -79,6 +87,10 @@ struct Worker {
     stats: Arc<DiskStats>,
     /// Why the lane is closed for ever. Once a write or sync has failed, nobody knows what the kernel has dropped.
     failure: Option<String>,
+    /// Disconnected once the lane is dropped.
+    closed: Receiver<()>,
+    /// A write waits for room.
+    is_full: bool,
 }
 
 impl Worker {
@@ -122,7 +134,7 @@ impl Worker {
 
     fn step(&mut self, op: &DiskOp) -> io::Result<()> {
         match op {
-            DiskOp::Create { file } => self.handles.create(file),
+            DiskOp::Create { file } => self.with_room(|worker| worker.handles.create(file)),
             DiskOp::Append { file, bytes } => {
                 let result = self.append(file, &[bytes]);
                 self.note(result)
@@ -138,7 +150,7 @@ impl Worker {
             DiskOp::Rename { from, to } => {
                 self.handles.forget(from);
                 self.handles.forget(to);
-                fs::rename(self.folder.join(from), self.folder.join(to))
+                self.with_room(|worker| fs::rename(worker.folder.join(from), worker.folder.join(to)))
             }
             DiskOp::Remove { file } => {
                 self.handles.forget(file);
@@ -153,7 +165,7 @@ impl Worker {
     }
 
     fn append(&mut self, file: &str, buffers: &[&Bytes]) -> io::Result<()> {
-        append_all(self.handles.get(file)?, buffers)?;
+        self.with_room(|worker| append_all(worker.handles.get(file)?, buffers))?;
         for bytes in buffers {
             self.stats.appended(bytes.len() as u64);
         }
@@ -173,6 +185,30 @@ impl Worker {
         self.folder_handle.sync_all()?;
         self.stats.synced(begun.elapsed());
         Ok(())
+    }
+
+    /// Does a step that leaves nothing behind when there is no room for it, again and again until there is.
+    ///
+    /// What has not reached the kernel can be tried again, unlike a sync that has failed.
+    fn with_room(&mut self, mut step: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            let result = step(self);
+            if !result.as_ref().is_err_and(is_full) {
+                if std::mem::take(&mut self.is_full) {
+                    tracing::info!(folder = %self.folder.display(), "there is room on the disk again: writing goes on");
+                }
+                return result;
+            }
+            if !std::mem::replace(&mut self.is_full, true) {
+                tracing::error!(
+                    folder = %self.folder.display(),
+                    "the disk is full: nothing is written or acknowledged until there is room"
+                );
+            }
+            if self.closed.recv_timeout(ROOM_CHECK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                return result;
+            }
+        }
     }
 
     fn open_for_work(&self) -> io::Result<()> {
@@ -207,6 +243,10 @@ fn appended_bytes(op: &DiskOp) -> Option<&Bytes> {
         DiskOp::Append { bytes, .. } => Some(bytes),
         _ => None,
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

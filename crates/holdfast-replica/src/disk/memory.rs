@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::world::{Disk, DiskDone, DiskLane, DiskOp};
 
-/// For tests: deterministic, without threads; a job is over when `submit` returns.
+/// For tests: deterministic, without threads; a job is over when `submit` returns, unless it waits for room.
 ///
 /// Content and names become durable as on a strict file system: content with [`DiskOp::Sync`], names with
 /// [`DiskOp::SyncDir`], neither with the other. [`MemoryDisk::crash`] takes away what is not durable.
@@ -28,6 +28,8 @@ struct Inner {
     capacity: Option<u64>,
     steps_left: Option<u64>,
     closed: BTreeMap<&'static str, String>,
+    /// Jobs that wait for room, and those behind them, with what is left of each.
+    stalled: BTreeMap<&'static str, VecDeque<(VecDeque<DiskOp>, DiskDone)>>,
 }
 
 #[derive(Default)]
@@ -54,9 +56,12 @@ impl MemoryDisk {
         Self::default()
     }
 
-    /// Limits the sum of all files, in bytes; `None` lifts the limit.
+    /// Limits the sum of all files, in bytes; `None` lifts the limit. Jobs that have waited for room go on.
     pub fn set_capacity(&self, capacity: Option<u64>) {
         self.inner().capacity = capacity;
+        for lane in [DiskLane::Log, DiskLane::Bulk] {
+            self.work(lane);
+        }
     }
 
     /// After so many more steps every step fails and changes nothing, until the next [`MemoryDisk::crash`].
@@ -68,7 +73,7 @@ impl MemoryDisk {
     ///
     /// For the names and then for each file by name, `keep` is asked how much survives of what was not synced: it is
     /// given the number of unsynced name changes, or of unsynced bytes (a cut counts as one), and that many of the oldest
-    /// survive. Lanes that a failure had closed work again.
+    /// survive. Lanes that a failure had closed work again; jobs that waited for room are gone without an answer.
     pub fn crash(&self, mut keep: impl FnMut(usize) -> usize) {
         let mut inner = self.inner();
         inner.keep_names(&mut keep);
@@ -79,6 +84,7 @@ impl MemoryDisk {
             file.crash(&mut keep);
         }
         inner.closed.clear();
+        inner.stalled.clear();
         inner.steps_left = None;
     }
 
@@ -120,6 +126,14 @@ impl MemoryDisk {
         *file = MemoryFile::durable(std::mem::take(&mut file.content));
     }
 
+    /// Does the jobs of a lane until none is left or one finds no room.
+    fn work(&self, lane: DiskLane) {
+        loop {
+            let Some((done, result)) = self.inner().next_done(name_of(lane)) else { return };
+            done(result);
+        }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("no code panics while it holds this")
     }
@@ -127,8 +141,8 @@ impl MemoryDisk {
 
 impl Disk for MemoryDisk {
     fn submit(&self, lane: DiskLane, ops: Vec<DiskOp>, done: DiskDone) {
-        let result = self.inner().run(lane, &ops);
-        done(result);
+        self.inner().stalled.entry(name_of(lane)).or_default().push_back((ops.into(), done));
+        self.work(lane);
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -154,21 +168,31 @@ impl Disk for MemoryDisk {
 }
 
 impl Inner {
-    fn run(&mut self, lane: DiskLane, ops: &[DiskOp]) -> io::Result<()> {
-        let lane = match lane {
-            DiskLane::Log => "log",
-            DiskLane::Bulk => "bulk",
-        };
+    /// The next job of a lane that is over, and what came of it.
+    fn next_done(&mut self, lane: &'static str) -> Option<(DiskDone, io::Result<()>)> {
+        let (mut ops, done) = self.stalled.get_mut(lane)?.pop_front()?;
+        let result = self.run(lane, &mut ops);
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull) {
+            self.stalled.get_mut(lane)?.push_front((ops, done));
+            return None;
+        }
+        Some((done, result))
+    }
+
+    /// Does the steps of a job; leaves those that are not done.
+    fn run(&mut self, lane: &'static str, ops: &mut VecDeque<DiskOp>) -> io::Result<()> {
         if let Some(why) = self.closed.get(lane) {
             return Err(io::Error::other(format!("this disk lane is closed since a write failed: {why}")));
         }
-        for op in ops {
+        while let Some(op) = ops.front() {
             if let Err(error) = self.step(op) {
-                if matches!(op, DiskOp::Append { .. } | DiskOp::Sync { .. } | DiskOp::SyncDir) {
+                let is_write = matches!(op, DiskOp::Append { .. } | DiskOp::Sync { .. } | DiskOp::SyncDir);
+                if is_write && error.kind() != io::ErrorKind::StorageFull {
                     self.closed.insert(lane, error.to_string());
                 }
                 return Err(error);
             }
+            ops.pop_front();
         }
         Ok(())
     }
@@ -254,6 +278,13 @@ impl Inner {
         }
         self.durable_names = names.clone();
         self.names = names;
+    }
+}
+
+fn name_of(lane: DiskLane) -> &'static str {
+    match lane {
+        DiskLane::Log => "log",
+        DiskLane::Bulk => "bulk",
     }
 }
 

@@ -70,7 +70,7 @@ impl ServeOptions {
             advertise: given(self.advertise).or(fallback.advertise),
             peer_advertise: given(self.peer_advertise).or(fallback.peer_advertise),
             data_dir: given_path(self.data_dir).or(fallback.data_dir),
-            initial_cluster: given(self.initial_cluster).or(fallback.initial_cluster),
+            initial_cluster: self.initial_cluster.or(fallback.initial_cluster),
             join: given(self.join).or(fallback.join),
             heartbeat_interval: given(self.heartbeat_interval).or(fallback.heartbeat_interval),
             election_timeout: given(self.election_timeout).or(fallback.election_timeout),
@@ -141,7 +141,8 @@ fn base_url(text: Option<String>) -> Result<Option<String>, ConfigError> {
 }
 
 fn initial_cluster(node_id: u64, text: Option<String>) -> Result<Vec<(u64, String)>, ConfigError> {
-    let Some(text) = given(text) else { return Ok(Vec::new()) };
+    // An empty list is a mistake: taken for none, it would make each node a cluster of its own.
+    let Some(text) = text else { return Ok(Vec::new()) };
     let error = |what: String| ConfigError::new("initial_cluster", what);
     let members = parse_initial_cluster(&text).map_err(error)?;
     if members.iter().all(|(id, _)| *id != node_id) {

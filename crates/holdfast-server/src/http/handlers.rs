@@ -43,10 +43,7 @@ pub(super) async fn acquire(
         Acquired::Granted(grant) => Ok(Reply::json(json::grant(&lock, &token, &grant)).telling(delivery)),
         Acquired::WaitTimeout => {
             delivery.delivered();
-            let detail = format!(
-                "The lock did not become free within {} ms. The attempt has left the queue.",
-                wait.ms()
-            );
+            let detail = "The lock did not become free within the wait. The attempt has left the queue.";
             Err(Failure::new(ErrorCode::WaitTimeout, detail))
         }
         Acquired::Ended(rejection) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
+use holdfast_client::api::LIST_LIMIT_MAX;
 
 use super::{ClientArgs, OutputArgs};
 use crate::duration;
@@ -21,7 +22,8 @@ pub(crate) struct AcquireArgs {
     /// A public label, shown in listings; default `anonymous`
     #[arg(long, env = "HOLDFAST_OWNER", value_name = "LABEL")]
     pub(crate) owner: Option<String>,
-    /// The secret of the attempt; default: a new random one
+    /// The secret of the attempt; default: a new random one. Under `holdfast lock`, whose token is in the environment for
+    /// its own lock, only the flag counts
     #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// A JSON object of at most 1024 bytes, shown to everybody
@@ -91,7 +93,7 @@ pub(crate) struct ListArgs {
     #[arg(long, env = "HOLDFAST_AFTER", value_name = "NAME")]
     pub(crate) after: Option<String>,
     /// Most locks to list, 1 to 1000; default 100
-    #[arg(long, env = "HOLDFAST_LIMIT", value_name = "N")]
+    #[arg(long, env = "HOLDFAST_LIMIT", value_name = "N", value_parser = parse_list_limit)]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
@@ -99,6 +101,11 @@ pub(crate) struct ListArgs {
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+}
+
+fn parse_list_limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| (1..=LIST_LIMIT_MAX).contains(limit));
+    limit.ok_or_else(|| format!("must be a whole number between 1 and {LIST_LIMIT_MAX}, got {text}"))
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,11 +9,38 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::system::is_ignored;
 use crate::exit::Failure;
 
-/// Passed on to the command, and by their default action the end of a process.
-const ENDING: [c_int; 7] =
-    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
+/// Passed on to the command, and by their default action the end of a process. Those of a fault of this program itself
+/// (SIGSEGV and its like) are not among them, nor is SIGPIPE, which is ignored.
+const ENDING: [c_int; 15] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGABRT,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
 /// Passed on to the command, and otherwise without a meaning.
-const HARMLESS: [c_int; 3] = [libc::SIGWINCH, libc::SIGCONT, libc::SIGTSTP];
+const HARMLESS: [c_int; 5] = [libc::SIGWINCH, libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGURG];
+
+/// The end of a process too: what a system has beyond the signals of old.
+#[cfg(target_os = "linux")]
+fn more_ending() -> impl Iterator<Item = c_int> {
+    [libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn more_ending() -> impl Iterator<Item = c_int> {
+    std::iter::empty()
+}
 
 /// Whether a signal asks a program to come to its end.
 pub(crate) fn asks_to_end(number: c_int) -> bool {
@@ -29,7 +56,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Takes the signals over. Within a runtime only. SIGHUP stays ignored under `nohup`.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let wanted = ENDING.into_iter().chain(HARMLESS);
+        let wanted = ENDING.into_iter().chain(more_ending()).chain(HARMLESS);
         let wanted = wanted.filter(|number| *number != libc::SIGHUP || !is_ignored(libc::SIGHUP));
         let streams = wanted.map(|number| Ok((number, take(number)?))).collect::<Result<_, Failure>>()?;
         Ok(Self { streams, children: take(libc::SIGCHLD)? })
@@ -44,7 +71,7 @@ impl Signals {
     pub(crate) async fn next_ending(&mut self) -> c_int {
         loop {
             let number = self.next().await;
-            if ENDING.contains(&number) {
+            if !HARMLESS.contains(&number) {
                 return number;
             }
         }

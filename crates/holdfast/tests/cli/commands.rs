@@ -61,6 +61,34 @@ async fn a_used_up_token_out_of_the_environment_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn an_acquire_under_a_lock_does_not_take_that_locks_token_for_its_own() {
+    let fake = agreeing(30_000).await;
+    let arguments = ["acquire", "db"];
+    ran(&fake, &arguments).await;
+    let mut nested = holdfast(&fake.url());
+    nested.args(arguments).env("HOLDFAST_TOKEN", "0123456789abcdef").env("HOLDFAST_LOCK", "outer");
+    run(nested).await;
+    let tokens: Vec<_> = fake.seen("acquire").into_iter().map(|seen| seen.body["token"].clone()).collect();
+    assert_eq!(tokens[0], "0123456789abcdef");
+    assert_ne!(tokens[1], tokens[0]);
+}
+
+#[tokio::test]
+async fn what_the_command_line_alone_shows_to_be_wrong_needs_no_cluster() {
+    for arguments in [
+        &["list", "--limit", "0"][..],
+        &["list", "--limit", "1001"],
+        &["acquire", "db", "--ttl", "1ms"],
+        &["renew", "db", "--ttl", "25h"],
+    ] {
+        let mut command = holdfast("http://127.0.0.1:1");
+        command.args(arguments);
+        let output = run(command).await;
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[tokio::test]
 async fn a_renewal_without_a_token_says_where_it_may_come_from() {
     let fake = agreeing(30_000).await;
     let mut command = holdfast(&fake.url());

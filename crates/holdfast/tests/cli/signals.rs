@@ -53,7 +53,19 @@ async fn a_signal_that_does_not_end_the_command_leaves_the_lock_alone() {
 #[tokio::test]
 async fn a_command_without_handlers_ends_with_128_and_the_signal() {
     let fake = agreeing(60_000).await;
-    for (number, code) in [(libc::SIGTERM, 143), (libc::SIGINT, 130), (libc::SIGUSR1, 138)] {
+    let real_time = libc::SIGRTMIN() + 3;
+    let ending = [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGUSR1,
+        libc::SIGXCPU,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGABRT,
+        real_time,
+    ];
+    for (number, code) in ending.map(|number| (number, 128 + number)) {
         let notes = Notes::new();
         let script = notes.script("echo $$ > @pid; exec sleep 300");
         let child = lock(&fake, &[], &script).spawn().unwrap();
@@ -66,6 +78,25 @@ async fn a_command_without_handlers_ends_with_128_and_the_signal() {
         signal(child.id().unwrap(), number);
         assert_eq!(status(child).await, code);
     }
+}
+
+#[tokio::test]
+async fn a_signal_that_stops_the_command_does_not_stop_the_program_that_watches_its_lease() {
+    let fake = agreeing(60_000).await;
+    let notes = Notes::new();
+    let child = lock(&fake, &[], &notes.script("echo $$ > @pid; exec sleep 300")).spawn().unwrap();
+    let (program, command) = (child.id().unwrap(), notes.pid("pid").await);
+    signal(program, libc::SIGTTIN);
+    until("the command stops", || (state(command) == 'T').then_some(())).await;
+    assert_ne!(state(program), 'T');
+    signal(program, libc::SIGTERM);
+    assert_eq!(status(child).await, 143);
+}
+
+/// As the kernel shows it: `T` is stopped.
+fn state(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?')
 }
 
 #[tokio::test]

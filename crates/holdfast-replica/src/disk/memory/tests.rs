@@ -52,14 +52,29 @@ fn a_cut_that_was_not_synced_may_come_undone() {
 }
 
 #[test]
-fn a_full_disk_closes_the_lane_until_the_restart() {
+fn jobs_wait_in_their_order_while_the_disk_is_full() {
     let disk = MemoryDisk::new();
     do_all(&disk, vec![create("a"), DiskOp::SyncDir]).unwrap();
     disk.set_capacity(Some(2));
-    let error = do_all(&disk, vec![append("a", b"abc")]).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-    disk.set_capacity(None);
-    assert!(do_all(&disk, vec![append("a", b"abc")]).is_err(), "what the kernel dropped is unknown");
+    let mut first = Box::pin(run(&disk, DiskLane::Log, vec![append("a", b"abc"), sync("a")]));
+    let mut second = Box::pin(run(&disk, DiskLane::Log, vec![append("a", b"d")]));
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none(), "it would fit, but it is not its turn");
+    disk.set_capacity(Some(4));
+    first.now_or_never().unwrap().unwrap();
+    second.now_or_never().unwrap().unwrap();
+    disk.crash(|_| 0);
+    assert_eq!(disk.read_at("a", 0, 99).unwrap(), "abc");
+}
+
+#[test]
+fn a_crash_forgets_jobs_that_wait_for_room() {
+    let disk = MemoryDisk::new();
+    do_all(&disk, vec![create("a"), DiskOp::SyncDir]).unwrap();
+    disk.set_capacity(Some(0));
+    let mut job = Box::pin(run(&disk, DiskLane::Log, vec![append("a", b"abc")]));
+    assert!(job.as_mut().now_or_never().is_none());
     disk.crash(|all| all);
-    do_all(&disk, vec![append("a", b"abc")]).unwrap();
+    assert!(job.now_or_never().unwrap().is_err());
+    assert_eq!(disk.len("a").unwrap(), 0);
 }
