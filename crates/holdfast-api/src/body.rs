@@ -128,7 +128,10 @@ fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> InvalidArgument 
             return InvalidArgument::new(field.name, "is there twice");
         }
         if !field.kind.fits(value) {
-            return InvalidArgument::new(field.name, format_args!("{}, got {}", field.kind, shown(field.kind, value)));
+            return InvalidArgument::new(
+                field.name,
+                format_args!("{}, got {}", field.kind, shown(field.kind, value)),
+            );
         }
     }
     let missing = fields.iter().find(|field| {

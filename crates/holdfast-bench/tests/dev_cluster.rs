@@ -35,7 +35,12 @@ async fn every_workload_runs_without_a_failure() {
             let run = measure(&target, plan, |_| {}).await.unwrap();
             assert_eq!(run.failures, 0, "{workload} {placement:?}: {:?}", run.first_failure);
             assert!(run.operations > 0);
-            assert_eq!(run.acquire.is_none(), workload == Workload::Renew);
+            if workload == Workload::Renew {
+                assert_eq!(run.acquire, None);
+            } else if run.operations > plan.clients as u64 {
+                // Some client has done two, and so an acquire in between.
+                assert!(run.acquire.is_some(), "{workload} {placement:?}: no latencies");
+            }
         }
     }
     cluster.shutdown().await.unwrap();

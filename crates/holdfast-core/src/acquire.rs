@@ -2,6 +2,7 @@
 
 use crate::command::Acquire;
 use crate::ending::Cause;
+use crate::homes::Homes;
 use crate::ids::{AttemptKey, Home};
 use crate::lease::Lease;
 use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
@@ -38,15 +39,13 @@ impl LockTable {
 
     /// The same grant again, its lease set to the TTL in force again.
     fn repeat_held(&mut self, attempt: &Acquire) -> Outcome {
-        let hold = self
-            .lock_mut(&attempt.lock)
-            .and_then(|lock| lock.hold_mut(&attempt.key))
-            .expect("the caller has seen the hold");
-        hold.home = attempt.home;
         if planted(Bug::RepeatedAcquireGrantsAnew) {
             self.grant_anew(&attempt.lock, &attempt.key);
         }
-        Ok(self.extend(&attempt.lock, &attempt.key, None))
+        let is_same_call = |hold: &Hold| hold.home() == Some(attempt.home);
+        let hold = self.locks.get(&attempt.lock).and_then(|lock| lock.hold(&attempt.key));
+        let told = hold.is_some_and(is_same_call).then_some(attempt.home);
+        Ok(self.extend(&attempt.lock, &attempt.key, None, told))
     }
 
     /// The same place again, its wait set anew; the attempt is present where this call arrived.
@@ -57,7 +56,7 @@ impl LockTable {
             .and_then(|lock| lock.waiter_mut(ticket))
             .expect("the caller has seen the waiter");
         let former = std::mem::replace(&mut waiter.waiting.until, until);
-        waiter.home = attempt.home;
+        waiter.homes.add(attempt.home);
         self.timers.clear(former, ticket);
         self.timers.set(until, ticket, &attempt.lock);
         self.make_present(attempt.home);
@@ -75,7 +74,7 @@ impl LockTable {
             asked_ttl: attempt.ttl,
             granted_at: self.now,
             unclaimed: None,
-            home: attempt.home,
+            told: Some(attempt.home),
             metadata: attempt.metadata.clone(),
         };
         let grant = hold.grant(self.now);
@@ -98,7 +97,7 @@ impl LockTable {
             owner: attempt.owner.clone(),
             ttl: attempt.ttl,
             waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
-            home: attempt.home,
+            homes: Homes::of(attempt.home),
             metadata: attempt.metadata.clone(),
         };
         self.note_queued(&attempt.lock, &waiter);
@@ -120,7 +119,7 @@ impl LockTable {
         let now = self.now;
         let record = self.lock_mut(&attempt.lock).expect("somebody holds the lock or waits for it");
         if let Some(hold) = record.hold_mut(&attempt.key) {
-            hold.unclaimed = None; // This call tells of it.
+            (hold.told, hold.unclaimed) = (hold.home(), None); // This call tells of it.
             return Ok(Answer::Granted(hold.grant(now)));
         }
         let ahead = record.place_of(ticket).expect("it waits, as it was not granted");
@@ -153,16 +152,18 @@ impl LockTable {
             let ended = self.endings.get(key, self.now).filter(|ending| ending.fence.is_some());
             return Err(ended.map_or(Rejection::NotHolder, |ending| ending.rejection()));
         }
-        Ok(self.extend(lock, key, ttl))
+        // Whoever renews has been told, by whichever call.
+        Ok(self.extend(lock, key, ttl, None))
     }
 
-    fn extend(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Answer {
+    /// `told`: see [`Hold::told`].
+    fn extend(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>, told: Option<Home>) -> Answer {
         let now = self.now;
         let hold =
             self.lock_mut(lock).and_then(|lock| lock.hold_mut(key)).expect("the caller has seen the hold");
         let former = hold.lease.deadline;
         hold.lease.renew(now, ttl);
-        hold.unclaimed = None; // Whoever made this call is told of the grant.
+        (hold.told, hold.unclaimed) = (told, None);
         let (deadline, ticket, grant) = (hold.lease.deadline, hold.ticket, hold.grant(now));
         self.timers.clear(former, ticket);
         self.timers.set(deadline, ticket, lock);

@@ -16,8 +16,9 @@ pub struct Event {
     pub owner: Owner,
     /// Which attempt it concerns. Never shown to anyone.
     pub key: AttemptKey,
-    /// Where the attempt's client is connected.
-    pub home: Home,
+    /// Where the client of an attempt that has just queued up or got the lock is connected; none if it may be several
+    /// places.
+    pub home: Option<Home>,
     /// What happened to it.
     pub what: Happening,
 }

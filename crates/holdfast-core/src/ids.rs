@@ -44,9 +44,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Where the client of an attempt is connected: which call at which start of which node.
-///
-/// The newest call with an attempt's token owns it: only that one may give the attempt up when its client hangs up.
+/// Where a client of an attempt is connected: which call at which start of which node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Home {
     /// The node.

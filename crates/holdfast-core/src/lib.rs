@@ -15,6 +15,7 @@ mod command;
 mod decode;
 mod ending;
 mod event;
+mod homes;
 mod ids;
 mod lease;
 mod lock;

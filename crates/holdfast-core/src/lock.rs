@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::homes::Homes;
 use crate::ids::{AttemptKey, Fence, Home};
 use crate::lease::Lease;
 use crate::name::{Metadata, Owner};
@@ -29,10 +30,12 @@ pub(crate) struct Hold {
     /// As the attempt asked for it, whatever renewals said since.
     pub(crate) asked_ttl: Ttl,
     pub(crate) granted_at: ClusterTime,
-    /// The wait that goes on if nobody claims the grant. None if it did not wait, and once a call with its token was told
-    /// of the grant.
-    pub(crate) unclaimed: Option<Box<Waiting>>,
-    pub(crate) home: Home,
+    /// What goes on if nobody claims the grant. None if it did not wait, and once a call with its token was told of the
+    /// grant.
+    pub(crate) unclaimed: Option<Box<Unclaimed>>,
+    /// The only call that can have been told of the grant: if its client has gone before, the grant is given up. None
+    /// while it is unclaimed, and once there may be several.
+    pub(crate) told: Option<Home>,
     pub(crate) metadata: Metadata,
 }
 
@@ -43,7 +46,27 @@ pub(crate) struct Waiting {
     pub(crate) until: ClusterTime,
 }
 
+/// What an attempt goes back to if nobody claims its grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unclaimed {
+    pub(crate) waiting: Waiting,
+    pub(crate) homes: Homes,
+}
+
 impl Hold {
+    /// Where the attempt's client is connected, if there can be only one.
+    pub(crate) fn home(&self) -> Option<Home> {
+        self.unclaimed.as_ref().map_or(self.told, |unclaimed| unclaimed.homes.sole())
+    }
+
+    /// The client of a call has gone. True if nobody can have been told of the grant, nor will be.
+    pub(crate) fn is_given_up_by(&mut self, home: Home) -> bool {
+        match &mut self.unclaimed {
+            Some(unclaimed) => unclaimed.homes.remove(home),
+            None => self.told == Some(home),
+        }
+    }
+
     pub(crate) fn grant(&self, now: ClusterTime) -> Grant {
         Grant {
             fence: self.fence,
@@ -67,7 +90,7 @@ pub(crate) struct Waiter {
     pub(crate) owner: Owner,
     pub(crate) ttl: Ttl,
     pub(crate) waiting: Waiting,
-    pub(crate) home: Home,
+    pub(crate) homes: Homes,
     pub(crate) metadata: Metadata,
 }
 

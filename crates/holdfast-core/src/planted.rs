@@ -4,7 +4,7 @@
 //! it a thread that simulates can choose one; the program that serves refuses to be built with it.
 
 use crate::ending::Cause;
-use crate::ids::{AttemptKey, Home, NodeId};
+use crate::ids::AttemptKey;
 use crate::lease::Lease;
 use crate::lock::Hold;
 use crate::name::{LockName, Metadata, Owner};
@@ -159,7 +159,7 @@ impl LockTable {
             asked_ttl: Ttl::default(),
             granted_at: self.now,
             unclaimed: None,
-            home: Home { node: NodeId(0), boot: 0, call: 0 },
+            told: None,
             metadata: Metadata::default(),
         };
         self.admit(lock, hold, false);

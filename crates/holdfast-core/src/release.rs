@@ -2,7 +2,7 @@
 
 use crate::ending::Cause;
 use crate::ids::{AttemptKey, Fence, Home};
-use crate::lock::Waiter;
+use crate::lock::{Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
@@ -23,12 +23,17 @@ impl LockTable {
         }
     }
 
-    /// The client of a call has gone. A newer call of the same attempt keeps what it has.
+    /// The client of a call has gone. The attempt keeps what it has as long as another of its calls may need it.
     pub(crate) fn abandon(&mut self, lock: &LockName, key: &AttemptKey, home: Home) -> Outcome {
-        let owns = |owner: Home| owner == home || planted(Bug::AnyCallAbandons);
-        let holds = self.locks.get(lock).and_then(|r| r.hold(key)).is_some_and(|hold| owns(hold.home));
-        let waits = self.waiter(lock, key).is_some_and(|waiter| owns(waiter.home));
-        if holds || waits {
+        let ticket = self.waiting.get(key).copied();
+        let Some(record) = self.lock_mut(lock) else { return Ok(Answer::Done) };
+        let is_given_up = match record.hold_mut(key) {
+            Some(hold) => hold.is_given_up_by(home),
+            None => ticket
+                .and_then(|ticket| record.waiter_mut(ticket))
+                .is_some_and(|waiter| waiter.homes.remove(home)),
+        };
+        if is_given_up || planted(Bug::AnyCallAbandons) {
             self.give_up(lock, key, Cause::Abandoned);
         }
         Ok(Answer::Done)
@@ -61,17 +66,19 @@ impl LockTable {
         let mut hold = record
             .remove_hold(|hold| hold.fence == fence && hold.unclaimed.is_some())
             .ok_or(Rejection::NotHolder)?;
-        let waiting = *hold.unclaimed.take().expect("only such a hold was taken out");
+        let Unclaimed { waiting, homes } = *hold.unclaimed.take().expect("only such a hold was taken out");
+        for home in homes.iter() {
+            self.nodes.mark_absent(home, self.now);
+        }
         let waiter = Waiter {
             ticket: hold.ticket,
             key: hold.key,
             owner: hold.owner.clone(),
             ttl: hold.asked_ttl,
             waiting,
-            home: hold.home,
+            homes,
             metadata: hold.metadata.clone(),
         };
-        self.nodes.mark_absent(hold.home, self.now);
         self.note_end(lock, hold, Cause::Unclaimed);
         if waiter.waiting.until > self.now {
             self.put_back(lock, waiter);

@@ -9,7 +9,7 @@ use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::ids::{AttemptKey, ClusterId, Fence, NodeId, StorageId};
-use crate::lock::{Hold, Lock, Ticket, Waiter};
+use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
@@ -200,7 +200,8 @@ impl LockTable {
     /// Those who wait for the lock and whose client is there, in their order.
     pub(crate) fn present_waiters<'a>(&'a self, lock: &'a Lock) -> impl Iterator<Item = &'a Waiter> {
         lock.waiters().filter(|waiter| {
-            self.nodes.is_present(waiter.home, self.now) || planted(Bug::GoneWaitersNeverSkipped)
+            let mut homes = waiter.homes.iter();
+            homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
         })
     }
 
@@ -219,8 +220,8 @@ impl LockTable {
             lease: crate::lease::Lease::begin(begin, waiter.ttl),
             asked_ttl: waiter.ttl,
             granted_at: self.now,
-            unclaimed: Some(Box::new(waiter.waiting)),
-            home: waiter.home,
+            unclaimed: Some(Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
+            told: None,
             metadata: waiter.metadata,
         };
         self.admit(name, hold, true);
@@ -246,7 +247,7 @@ impl LockTable {
             metadata: hold.metadata.clone(),
             from_queue,
         };
-        let event = self.event(name, hold.owner.clone(), hold.key, hold.home, what);
+        let event = self.event(name, hold.owner.clone(), hold.key, hold.home(), what);
         self.events.push(event);
         self.lock_entry(name).add_hold(hold);
         self.stalled.remove(name);
@@ -287,7 +288,7 @@ impl LockTable {
             self.endings.remember(hold.key, ending);
         }
         let what = Happening::Ended { fence: hold.fence, cause, held_ms };
-        let event = self.event(name, hold.owner, hold.key, hold.home, what);
+        let event = self.event(name, hold.owner, hold.key, None, what);
         self.events.push(event);
     }
 
@@ -299,12 +300,13 @@ impl LockTable {
             let ending = Ending { cause, fence: None, at: self.now };
             self.endings.remember(waiter.key, ending);
         }
-        let event = self.event(name, waiter.owner, waiter.key, waiter.home, Happening::Left(cause));
+        let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
         self.events.push(event);
     }
 
     pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {
-        let event = self.event(name, waiter.owner.clone(), waiter.key, waiter.home, Happening::Queued);
+        let home = waiter.homes.sole();
+        let event = self.event(name, waiter.owner.clone(), waiter.key, home, Happening::Queued);
         self.events.push(event);
     }
 
@@ -313,7 +315,7 @@ impl LockTable {
         lock: &LockName,
         owner: crate::name::Owner,
         key: AttemptKey,
-        home: crate::ids::Home,
+        home: Option<crate::ids::Home>,
         what: Happening,
     ) -> Event {
         self.seq += 1;

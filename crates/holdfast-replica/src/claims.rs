@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use holdfast_core::{Event, Fence, Happening, LockName, NodeId};
+use holdfast_core::{Event, Fence, Happening, Home, LockName, NodeId};
 
 /// A grant that was made while some leader led in `term`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Claims {
     /// Hears of an applied event. Grants to waiters of this very node need no claim: it is alive.
     pub(crate) fn note(&self, term: u64, event: &Event) {
         match event.what {
-            Happening::Acquired { fence, from_queue: true, .. } if event.home.node != self.node => {
+            Happening::Acquired { fence, from_queue: true, .. } if !self.is_here(event.home) => {
                 let unclaimed = Unclaimed { lock: event.lock.clone(), term, is_revoked: false };
                 self.lock().insert(fence, unclaimed);
             }
@@ -42,6 +42,10 @@ impl Claims {
             }
             Happening::Acquired { .. } | Happening::Queued | Happening::Left(_) => {}
         }
+    }
+
+    fn is_here(&self, home: Option<Home>) -> bool {
+        home.is_some_and(|home| home.node == self.node)
     }
 
     /// The waiter's node asks. False if the grant is being taken back.
@@ -78,7 +82,7 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{AttemptKey, Cause, Home, Metadata, Owner, Ttl};
+    use holdfast_core::{AttemptKey, Cause, Metadata, Owner, Ttl};
 
     use super::*;
 
@@ -88,7 +92,7 @@ mod tests {
             lock: LockName::new("db").unwrap(),
             owner: Owner::default(),
             key: AttemptKey([1; 16]),
-            home: Home { node: NodeId(node), boot: 1, call: 1 },
+            home: Some(Home { node: NodeId(node), boot: 1, call: 1 }),
             what: Happening::Acquired {
                 fence: Fence(fence),
                 ttl: Ttl::default(),

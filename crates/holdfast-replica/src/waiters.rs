@@ -89,8 +89,11 @@ impl Waiters {
                     }
                 }
             }
-            None if self.is_mine(event.home) => self.give_up_orphan(event, table),
-            None => {}
+            None => {
+                if let Some(home) = event.home.filter(|home| self.is_mine(*home)) {
+                    self.give_up_orphan(event, home, table);
+                }
+            }
         }
     }
 
@@ -98,13 +101,13 @@ impl Waiters {
         home.node == self.node && home.boot == self.boot
     }
 
-    /// A call that came back for its place may have been told of the grant by the leader, and be over, before this node has
+    /// A call that was proposed twice may have been told of the grant by the leader, and be over, before this node has
     /// applied it: then the grant is no orphan.
-    fn give_up_orphan(&self, event: Event, table: &LockTable) {
+    fn give_up_orphan(&self, event: Event, home: Home, table: &LockTable) {
         if let Happening::Acquired { fence, from_queue: true, .. } = event.what
             && table.is_unclaimed(&event.lock, fence)
         {
-            let abandon = Op::Abandon { lock: event.lock, key: event.key, home: event.home };
+            let abandon = Op::Abandon { lock: event.lock, key: event.key, home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.
         }
     }

@@ -2,6 +2,8 @@
 
 mod api;
 mod bench;
+mod chaos;
+mod check;
 mod lock;
 mod node;
 
@@ -15,6 +17,8 @@ pub(crate) use self::api::{
     StatusArgs,
 };
 pub(crate) use self::bench::{BenchArgs, BenchWorkload};
+pub(crate) use self::chaos::ChaosArgs;
+pub(crate) use self::check::CheckArgs;
 pub(crate) use self::lock::LockArgs;
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
@@ -69,6 +73,10 @@ pub(crate) enum Command {
     Cluster(ClusterCommand),
     /// Measure how fast a cluster is
     Bench(BenchArgs),
+    /// Use a cluster as badly as clients may, and write down what they were told
+    Chaos(ChaosArgs),
+    /// Check what clients were told against what is promised
+    Check(CheckArgs),
     /// Exit with 0 if a URL is answered with status 200 within 3 s, with 1 otherwise
     Healthcheck(HealthcheckArgs),
     /// Print the version

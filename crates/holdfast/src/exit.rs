@@ -1,6 +1,7 @@
 //! How the program ends: its exit statuses, and the messages that go with them.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use holdfast_client::api::ErrorCode;
@@ -80,6 +81,11 @@ impl Failure {
         let detail = refusal.detail.trim_end_matches('.');
         Self::new(refusal_status(refusal), format!("{detail} ({}){advice}", refusal.code_text))
     }
+}
+
+/// A word for whoever waits. If nobody takes it, the work goes on.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "holdfast: {text}");
 }
 
 fn refusal_status(refusal: &Refusal) -> u8 {

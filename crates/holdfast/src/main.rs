@@ -3,6 +3,8 @@
 mod api;
 mod args;
 mod bench;
+mod chaos;
+mod check;
 mod dev;
 mod duration;
 mod exit;
@@ -60,6 +62,8 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::List(args) => api::list(args).map(done),
         Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
         Command::Bench(args) => bench::run(&args).map(done),
+        Command::Chaos(args) => chaos::run(&args).map(done),
+        Command::Check(args) => check::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args).map(done),
         Command::Version => output::line(concat!("holdfast ", env!("CARGO_PKG_VERSION"))).map(done),
     }

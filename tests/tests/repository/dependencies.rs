@@ -5,13 +5,24 @@ use std::path::Path;
 use crate::files;
 
 /// What each crate of ours may depend on among ours.
-const ALLOWED: [(&str, &[&str]); 6] = [
+const ALLOWED: [(&str, &[&str]); 7] = [
     ("holdfast-core", &[]),
     ("holdfast-api", &["holdfast-core"]),
     ("holdfast-replica", &["holdfast-core"]),
     ("holdfast-server", &["holdfast-api", "holdfast-core", "holdfast-replica"]),
     ("holdfast-client", &["holdfast-api", "holdfast-core"]),
-    ("holdfast", &["holdfast-api", "holdfast-bench", "holdfast-client", "holdfast-core", "holdfast-server"]),
+    ("holdfast-history", &[]),
+    (
+        "holdfast",
+        &[
+            "holdfast-api",
+            "holdfast-bench",
+            "holdfast-client",
+            "holdfast-core",
+            "holdfast-history",
+            "holdfast-server",
+        ],
+    ),
 ];
 
 /// What only the replica may be built with, as it is written in a manifest; a simulated runtime is no part of it.

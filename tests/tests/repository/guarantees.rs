@@ -1,4 +1,4 @@
-//! Every promise names a test that is there.
+//! Every promise, and every case of the field, names a test that is there.
 
 use std::path::Path;
 
@@ -13,10 +13,35 @@ fn tests_named_in(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Whether a test of this name stands in any of our sources.
+fn existing() -> impl Fn(&str) -> bool {
+    let sources: Vec<_> = files::with_ending(".rs").iter().map(|path| files::text(path)).collect();
+    move |name| sources.iter().any(|source| source.contains(&format!("fn {name}(")))
+}
+
+#[test]
+fn every_case_of_the_field_names_tests_that_exist_or_what_it_waits_for() {
+    let exists = existing();
+    let text = files::text(Path::new("docs/testing.md"));
+    let cases = text.lines().filter(|line| line.starts_with("| B"));
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for row in cases {
+        count += 1;
+        let named: Vec<_> = tests_named_in(row).collect();
+        if named.is_empty() && !row.contains("later:") {
+            findings.push(format!("neither a test nor what it waits for: {row}"));
+        }
+        findings
+            .extend(named.iter().filter(|name| !exists(name)).map(|name| format!("no such test: {name}")));
+    }
+    assert!(count > 0, "docs/testing.md has no table of field cases");
+    files::none(&findings, "field cases of docs/testing.md without a test");
+}
+
 #[test]
 fn every_promise_names_a_test_that_exists() {
-    let sources: Vec<_> = files::with_ending(".rs").iter().map(|path| files::text(path)).collect();
-    let exists = |name: &str| sources.iter().any(|source| source.contains(&format!("fn {name}(")));
+    let exists = existing();
     let text = files::text(Path::new("docs/guarantees.md"));
     let mut findings = Vec::new();
     let is_row =

@@ -156,14 +156,19 @@ async fn take_locks(roamer: Roamer, client: usize, stop: watch::Receiver<bool>) 
     granted
 }
 
+async fn lone_node_with_a_hold(disk: &SmallDisk) -> (Cluster, Attempt, u64) {
+    let cluster = Setup { data_dirs: vec![disk.0.join("data")], ..Setup::nodes(1) }.start().await;
+    let hold = Attempt::at("db").ttl_ms(LONG_MS);
+    let fence = cluster.client(1).acquire(&hold).await.unwrap().ok().fence();
+    (cluster, hold, fence)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_node_whose_disk_is_full_serves_again_by_itself_once_there_is_room() {
     let place = place();
     let Some(disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
-    let cluster = Setup { data_dirs: vec![disk.0.join("data")], ..Setup::nodes(1) }.start().await;
+    let (cluster, hold, fence) = lone_node_with_a_hold(&disk).await;
     let (node, client) = (cluster.node(1), cluster.client(1));
-    let hold = Attempt::at("db").ttl_ms(LONG_MS);
-    let fence = client.acquire(&hold).await.unwrap().ok().fence();
 
     let ballast = disk.fill(0);
     let refused = eventually(PATIENCE, "nothing is acknowledged any more", async || {
@@ -196,10 +201,8 @@ async fn a_lone_node_whose_disk_is_full_serves_again_by_itself_once_there_is_roo
 async fn a_node_that_starts_on_a_full_disk_serves_once_there_is_room() {
     let place = place();
     let Some(disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
-    let cluster = Setup { data_dirs: vec![disk.0.join("data")], ..Setup::nodes(1) }.start().await;
+    let (cluster, hold, fence) = lone_node_with_a_hold(&disk).await;
     let (node, client) = (cluster.node(1), cluster.client(1));
-    let hold = Attempt::at("db").ttl_ms(LONG_MS);
-    let fence = client.acquire(&hold).await.unwrap().ok().fence();
     node.kill();
     let ballast = disk.fill(0);
     node.start();

@@ -9,6 +9,8 @@ use holdfast_core::{
 
 const KEPT_MS: u64 = 75_000;
 const VOUCHED_MS: u64 = 2_000;
+/// So many calls of an attempt are remembered.
+const HOMES: usize = 8;
 
 #[derive(Clone)]
 pub(crate) struct Hold {
@@ -31,8 +33,11 @@ pub(crate) enum State {
 pub(crate) struct Attempt {
     /// In the order in which they came.
     number: u64,
-    /// As it was first asked for, but with the newest home.
+    /// As it was first asked for.
     pub(crate) asked: Acquire,
+    /// Where its clients may be: all that asked while it waited, the one that was told when it holds, none if there may
+    /// be several of those.
+    homes: Vec<Home>,
     pub(crate) state: State,
 }
 
@@ -73,8 +78,11 @@ impl Naive {
             Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
             Op::Release { key, .. } => self.release(key),
             Op::Abandon { key, home, .. } => {
-                if let Some(at) = self.find_live(key).filter(|at| self.attempts[*at].asked.home == *home) {
-                    self.end(at, Cause::Abandoned);
+                if let Some(at) = self.find_live(key).filter(|at| self.attempts[*at].homes.contains(home)) {
+                    self.attempts[at].homes.retain(|known| known != home);
+                    if self.attempts[at].homes.is_empty() {
+                        self.end(at, Cause::Abandoned);
+                    }
                 }
                 Ok(Answer::Done)
             }
@@ -108,8 +116,13 @@ impl Naive {
         if (&new.owner, new.ttl, &new.metadata) != (&as_before.owner, as_before.ttl, &as_before.metadata) {
             return Err(Rejection::TokenConflict);
         }
-        known.asked.home = new.home;
         if let State::Waits { until, .. } = &mut known.state {
+            if !known.homes.contains(&new.home) {
+                known.homes.push(new.home);
+            }
+            if known.homes.len() > HOMES {
+                known.homes.remove(0);
+            }
             *until = self.now + new.wait.ms();
             self.vouch(new.home.node, new.home.boot);
             self.hand_over(&new.lock);
@@ -124,7 +137,8 @@ impl Naive {
         }
         self.numbers += 1;
         let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
-        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), state });
+        let homes = vec![new.home];
+        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
             self.grant(at, false);
@@ -139,7 +153,12 @@ impl Naive {
     fn answer(&mut self, new: &Acquire) -> Outcome {
         let at = self.find_live(&new.key).unwrap();
         if self.attempts[at].holds() {
-            return Ok(self.renew_at(at, None));
+            let is_only_call = self.attempts[at].homes == [new.home];
+            let answer = self.renew_at(at, None);
+            if is_only_call {
+                self.attempts[at].homes.push(new.home);
+            }
+            return Ok(answer);
         }
         if new.wait.ms() == 0 {
             self.end(at, Cause::WaitTimeout);
@@ -166,6 +185,7 @@ impl Naive {
         hold.ttl = ttl.unwrap_or(hold.ttl);
         hold.deadline = self.now + hold.ttl.ms();
         hold.back_to = None;
+        attempt.homes.clear();
         Answer::Granted(attempt.grant(self.now))
     }
 
@@ -191,9 +211,10 @@ impl Naive {
         });
         let at = found.ok_or(Rejection::NotHolder)?;
         let State::Holds(hold) = self.attempts[at].state.clone() else { panic!("it was a hold") };
-        let home = self.attempts[at].asked.home;
-        for node in self.nodes.iter_mut().filter(|node| node.id == home.node && node.boot == home.boot) {
-            node.vouched_until = node.vouched_until.min(self.now);
+        for home in &self.attempts[at].homes {
+            for node in self.nodes.iter_mut().filter(|node| node.id == home.node && node.boot == home.boot) {
+                node.vouched_until = node.vouched_until.min(self.now);
+            }
         }
         self.tell(
             at,
@@ -244,10 +265,7 @@ impl Naive {
     /// The first who waits and is present gets a free lock.
     fn hand_over(&mut self, lock: &LockName) {
         if self.holder(lock).is_none() {
-            let next = self
-                .waiters(lock)
-                .filter(|(_, w)| self.is_present(w.asked.home))
-                .min_by_key(|(_, w)| w.number);
+            let next = self.waiters(lock).filter(|(_, w)| self.is_present(w)).min_by_key(|(_, w)| w.number);
             if let Some((at, _)) = next {
                 self.grant(at, true);
             }
@@ -269,7 +287,12 @@ impl Naive {
 
     fn tell(&mut self, at: usize, what: Happening) {
         self.seq += 1;
-        let Acquire { lock, owner, key, home, .. } = self.attempts[at].asked.clone();
+        let Acquire { lock, owner, key, .. } = self.attempts[at].asked.clone();
+        let is_beginning = matches!(what, Happening::Queued | Happening::Acquired { .. });
+        let home = match self.attempts[at].homes[..] {
+            [home] if is_beginning => Some(home),
+            _ => None,
+        };
         self.events.push(Event { seq: self.seq, lock, owner, key, home, what });
     }
 
@@ -298,9 +321,11 @@ impl Naive {
         live.min_by_key(|at| (self.attempts[*at].deadline(), self.attempts[*at].number))
     }
 
-    fn is_present(&self, home: Home) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.id == home.node && node.boot == home.boot && node.vouched_until > self.now)
+    fn is_present(&self, attempt: &Attempt) -> bool {
+        attempt.homes.iter().any(|home| {
+            let mut nodes = self.nodes.iter();
+            nodes.any(|node| node.id == home.node && node.boot == home.boot && node.vouched_until > self.now)
+        })
     }
 
     fn waiters(&self, lock: &LockName) -> impl Iterator<Item = (usize, &Attempt)> {
@@ -320,7 +345,7 @@ impl Naive {
     }
 
     pub(crate) fn home_of(&self, key: &AttemptKey) -> Option<Home> {
-        self.find(key).map(|at| self.attempts[at].asked.home)
+        self.find(key).and_then(|at| self.attempts[at].homes.last().copied())
     }
 
     pub(crate) fn holder(&self, lock: &LockName) -> Option<(&Attempt, &Hold)> {
@@ -334,7 +359,7 @@ impl Naive {
 
     /// In order: who waits and is present, and since when.
     pub(crate) fn present_waiters(&self, lock: &LockName) -> Vec<(&Attempt, u64)> {
-        let mut present: Vec<_> = self.waiters(lock).filter(|(_, w)| self.is_present(w.asked.home)).collect();
+        let mut present: Vec<_> = self.waiters(lock).filter(|(_, w)| self.is_present(w)).collect();
         present.sort_by_key(|(_, waiter)| waiter.number);
         let since = |waiter: &Attempt| match waiter.state {
             State::Waits { since, .. } => since,

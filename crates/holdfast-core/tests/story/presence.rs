@@ -1,5 +1,7 @@
 //! Who waits and is there, and who has gone.
 
+use std::collections::BTreeMap;
+
 use holdfast_core::{Answer, Cause, Fence, Home, NodeId, Op, Rejection, VOUCH_MS};
 
 use crate::deed::{ALICE, BOB, CAROL, DAVE, abandon, acquire, release, renew, unclaim};
@@ -188,24 +190,71 @@ fn a_grant_whose_client_hangs_up_before_the_answer_is_free_again_at_once() {
     assert_eq!(story.releases(6, release(ALICE, "db")), Some(fence));
 }
 
-/// A client that repeats its call has two of them for a while. When the older one's connection breaks, nothing is lost.
+/// A client that repeats its call elsewhere has two of them for a while, and the network may bring the first one in last.
 #[test]
-fn only_the_newest_call_of_an_attempt_can_give_it_up() {
-    let mut story = bob_and_carol_wait();
-    let old_call = story.last_call_of(&acquire(BOB, "db"));
-    story.queues(100, acquire(BOB, "db").wait_ms(60_000).through(1));
-    story.abandons(200, abandon(BOB, "db").call(old_call));
-    assert_eq!(story.queue("db"), ["bob", "carol"]);
+fn an_attempt_waits_for_as_long_as_any_of_its_calls_does() {
+    for last in 0..3 {
+        let mut story = bob_and_carol_wait();
+        let mut calls = vec![story.last_call_of(&acquire(BOB, "db"))];
+        for node in [1, 3] {
+            story.queues(100, acquire(BOB, "db").wait_ms(60_000).through(node));
+            calls.push(story.last_call_of(&acquire(BOB, "db")));
+        }
+        let last = calls.remove(last);
+        for call in calls {
+            story.abandons(200, abandon(BOB, "db").call(call));
+            assert_eq!(story.queue("db"), ["bob", "carol"]);
+        }
+        story.abandons(300, abandon(BOB, "db").call(last));
+        assert_eq!(story.queue("db"), ["carol"]);
+    }
+}
 
-    let old_call = story.last_call_of(&acquire(ALICE, "db"));
+/// The client was told of its grant by one of its calls; the other one arrives late, and nobody is there to hear its answer.
+#[test]
+fn a_late_double_of_a_call_never_takes_the_hold_away() {
+    let mut story = Story::default();
+    let fence = story.grants(0, acquire(ALICE, "db").ttl_ms(600_000)).fence;
+    let first = story.last_call_of(&acquire(ALICE, "db"));
     story.grants(300, acquire(ALICE, "db").ttl_ms(600_000).through(3));
-    story.abandons(400, abandon(ALICE, "db").call(old_call));
-    assert_eq!(story.holder("db").as_deref(), Some("alice"));
+    let late = story.last_call_of(&acquire(ALICE, "db"));
+    for call in [late, first, late] {
+        story.abandons(400, abandon(ALICE, "db").call(call));
+        assert_eq!(story.holder("db").as_deref(), Some("alice"));
+    }
+    assert_eq!(story.renews(500, renew(ALICE, "db")).fence, fence);
+}
 
-    for call in
-        [Home { call: 99, ..old_call }, Home { boot: 9, ..old_call }, Home { node: NodeId(2), ..old_call }]
-    {
-        story.abandons(500, abandon(ALICE, "db").call(call));
+#[test]
+fn a_call_that_its_node_proposes_twice_can_still_give_the_grant_up() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "db"));
+    let call = story.last_call_of(&acquire(ALICE, "db"));
+    story.leader_does(1, acquire(ALICE, "db").op(call, &BTreeMap::new())).unwrap();
+    story.abandons(2, abandon(ALICE, "db").call(call));
+    assert_eq!(story.holder("db"), None);
+}
+
+/// One of its calls claims the grant, whichever it is; the end of the other one changes nothing.
+#[test]
+fn a_grant_from_the_queue_stays_while_one_call_of_its_attempt_is_there() {
+    let mut story = bob_and_carol_wait();
+    let first = story.last_call_of(&acquire(BOB, "db"));
+    story.queues(100, acquire(BOB, "db").wait_ms(60_000).through(3));
+    let second = story.last_call_of(&acquire(BOB, "db"));
+    story.releases(200, release(ALICE, "db"));
+    story.abandons(300, abandon(BOB, "db").call(second));
+    assert_eq!(story.holder("db").as_deref(), Some("bob"));
+    story.abandons(400, abandon(BOB, "db").call(first));
+    assert_eq!(story.holder("db").as_deref(), Some("carol"));
+}
+
+#[test]
+fn only_a_call_of_the_attempt_gives_it_up() {
+    let mut story = bob_and_carol_wait();
+    let call = story.last_call_of(&acquire(ALICE, "db"));
+    for other in [Home { call: 99, ..call }, Home { boot: 9, ..call }, Home { node: NodeId(2), ..call }] {
+        story.abandons(500, abandon(ALICE, "db").call(other));
     }
     assert_eq!(story.holder("db").as_deref(), Some("alice"));
     story.abandons(600, abandon(ALICE, "db"));

@@ -29,8 +29,7 @@ const ENDING: [c_int; 15] = [
     libc::SIGSYS,
 ];
 /// Passed on to the command, and otherwise without a meaning.
-const HARMLESS: [c_int; 5] =
-    [libc::SIGWINCH, libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGURG];
+const HARMLESS: [c_int; 5] = [libc::SIGWINCH, libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGURG];
 
 /// The end of a process too: what a system has beyond the signals of old.
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod check;
 mod commands;
 mod dev;
 #[path = "../../../holdfast-client/tests/client/fake.rs"]

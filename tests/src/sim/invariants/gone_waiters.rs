@@ -43,7 +43,7 @@ fn longest_cost(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nano
     let (mut longest, mut cost_since) = (0, None);
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
         match event.what {
-            Happening::Acquired { .. } if is_gone(event.home) => {
+            Happening::Acquired { .. } if event.home.is_some_and(is_gone) => {
                 cost_since.get_or_insert(entry.first_at);
             }
             Happening::Acquired { .. } => cost_since = None,
@@ -93,7 +93,7 @@ mod tests {
         for entry in journal.entries.values_mut() {
             entry.events.iter_mut().for_each(|event| event.lock = name(0));
         }
-        journal.entries.get_mut(&6).unwrap().events[0].home.boot = 2;
+        journal.entries.get_mut(&6).unwrap().events[0].home = Some(super::super::sample::home_of_start(2));
         let probe_event = journal.entries[&3].events[0].clone();
         journal.entries.get_mut(&5).unwrap().events.push(holdfast_core::Event {
             what: Happening::Queued,

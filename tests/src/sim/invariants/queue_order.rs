@@ -9,12 +9,15 @@ use crate::sim::journal::{Entry, Journal};
 use crate::sim::sometimes::saw;
 
 const NAME: &str = "the queue is served in its order";
+/// So many of an attempt's calls are remembered at least.
+const HOMES_COUNTED: usize = 4;
 
 /// One who waits, as this file understands it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Waiter {
     key: AttemptKey,
-    home: Home,
+    /// Where it has asked from.
+    homes: Vec<Home>,
     until_ms: u64,
 }
 
@@ -77,9 +80,14 @@ impl<'a> Model<'a> {
     }
 
     fn is_there(&self, waiter: &Waiter, now_ms: u64, unsettled: &(Vec<u64>, Vec<AttemptKey>)) -> bool {
-        let (node, boot) = (waiter.home.node.0, waiter.home.boot);
-        let vouched = self.present.get(&node).is_some_and(|(b, until)| *b == boot && *until > now_ms);
-        vouched && !unsettled.0.contains(&node) && !unsettled.1.contains(&waiter.key)
+        let speaks = |home: &Home| {
+            let word = self.present.get(&home.node.0);
+            word.is_some_and(|(boot, until)| *boot == home.boot && *until > now_ms)
+                && !unsettled.0.contains(&home.node.0)
+        };
+        // An early one of many calls may be forgotten.
+        let homes = &waiter.homes[waiter.homes.len().saturating_sub(HOMES_COUNTED)..];
+        homes.iter().any(speaks) && !unsettled.1.contains(&waiter.key)
     }
 
     fn take(
@@ -92,7 +100,7 @@ impl<'a> Model<'a> {
             Happening::Queued => {
                 self.places += 1;
                 let until_ms = wait_of(entry, &event.key).map_or(u64::MAX, |ms| entry.cluster_ms + ms);
-                let waiter = Waiter { key: event.key, home: event.home, until_ms };
+                let waiter = Waiter { key: event.key, homes: event.home.into_iter().collect(), until_ms };
                 self.queues.entry(&event.lock).or_default().waiting.insert(self.places, waiter);
             }
             Happening::Left(_) => {
@@ -123,7 +131,7 @@ impl<'a> Model<'a> {
         let lock = event.lock.as_str();
         let Some(queue) = self.queues.get(&event.lock) else { return };
         let Some((place, waiter)) =
-            queue.waiting.iter().find(|(_, waiter)| waiter.key == event.key).map(|(p, w)| (*p, *w))
+            queue.waiting.iter().find(|(_, waiter)| waiter.key == event.key).map(|(p, w)| (*p, w.clone()))
         else {
             let what = format!("entry {}: {lock} is granted to {:?}, who does not wait", entry.index, event.key);
             return self.violations.push(Violation::new(NAME, what));
@@ -196,11 +204,20 @@ impl<'a> Model<'a> {
                     let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
                     let waiting = queue.waiting.values_mut();
                     if let Some(waiter) = waiting.chain(granted).find(|waiter| waiter.key == *key) {
-                        if waiter.home.node != home.node {
+                        if waiter.homes.last().is_some_and(|last| last.node != home.node) {
                             saw("a waiter came back through another node");
                         }
-                        (waiter.home, waiter.until_ms) = (*home, entry.cluster_ms + wait.ms());
+                        if !waiter.homes.contains(home) {
+                            waiter.homes.push(*home);
+                        }
+                        waiter.until_ms = entry.cluster_ms + wait.ms();
                         self.vouch(home.node.0, home.boot, until);
+                    }
+                }
+                Op::Abandon { lock, key, home } => {
+                    let waiting = self.queues.get_mut(lock).map(|queue| queue.waiting.values_mut());
+                    for waiter in waiting.into_iter().flatten().filter(|waiter| waiter.key == *key) {
+                        waiter.homes.retain(|known| known != home);
                     }
                 }
                 Op::Unclaim { .. } => self.present.clear(), // Whoever it was: they have to speak again.

@@ -20,6 +20,10 @@ pub(super) fn home(node: u64) -> Home {
     Home { node: NodeId(node), boot: 1, call: 1 }
 }
 
+pub(super) fn home_of_start(boot: u32) -> Home {
+    Home { boot, ..home(1) }
+}
+
 pub(super) fn acquire(number: u8, node: u64, ttl_ms: u64, wait_ms: u64) -> Op {
     Op::Acquire(Acquire {
         lock: lock(),
@@ -37,7 +41,7 @@ pub(super) fn release(number: u8) -> Op {
 }
 
 fn event(number: u8, what: Happening) -> Event {
-    Event { seq: 0, lock: lock(), owner: Owner::default(), key: key(number), home: home(1), what }
+    Event { seq: 0, lock: lock(), owner: Owner::default(), key: key(number), home: Some(home(1)), what }
 }
 
 pub(super) fn queued(number: u8) -> Event {
