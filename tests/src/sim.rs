@@ -3,7 +3,6 @@
 //! The code that runs is the product's own: everything that `holdfast_replica::world` asks of the world is handed in
 //! from here. The same plan gives the same run, byte for byte of its trace.
 
-mod checks;
 mod clients;
 mod cluster;
 #[cfg(test)]

@@ -123,12 +123,6 @@ impl LockTable {
         self.locks.get(lock).is_some_and(|lock| lock.holders.iter().any(|hold| hold.fence == fence))
     }
 
-    /// Whether this grant came from the queue and no call of its attempt has been told of it yet.
-    pub fn is_unclaimed(&self, lock: &LockName, fence: Fence) -> bool {
-        let holders = self.locks.get(lock).into_iter().flat_map(|lock| &lock.holders);
-        holders.into_iter().any(|hold| hold.fence == fence && hold.unclaimed.is_some())
-    }
-
     fn register(&mut self, node: NodeId, storage: StorageId) -> Outcome {
         if self.nodes.register(node, storage) { Ok(Answer::Done) } else { Err(Rejection::ForeignStorage) }
     }

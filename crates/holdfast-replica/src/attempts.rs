@@ -186,7 +186,12 @@ async fn attend<R: Runtime>(
 ) -> Result<Acquired, CallFailure> {
     let outcome = call.inner.proposals.propose(op, CALL_TIMEOUT).await;
     match (outcome??, told) {
-        (Answer::Granted(grant), _) => Ok(Acquired::Granted(grant)),
+        (Answer::Granted(grant), told) => {
+            if told.is_some() {
+                call.inner.effects.waiters.note_told(call.home.call);
+            }
+            Ok(Acquired::Granted(grant))
+        }
         (Answer::Queued { .. }, Some(told)) => wait_in_queue(call, told).await,
         (answer, _) => unreachable!("an acquire is not answered with {answer:?}"),
     }

@@ -101,8 +101,12 @@ impl<R: Runtime> Inner<R> {
                         fence = fence.0,
                         "nobody claimed a grant from the queue: it is taken back"
                     );
-                    // Without an answer nobody knows: it stays revoked here, and only a later leader confirms it.
-                    self.run_errand(Op::Unclaim { lock, fence });
+                    // In this term or never: a later leader knows nothing of it, and may confirm the grant. Without an
+                    // answer nobody knows: it stays revoked here.
+                    let (proposals, term) = (self.proposals.clone(), leading.term);
+                    drop(R::spawn(async move {
+                        proposals.propose_in(term, &Op::Unclaim { lock, fence }, CALL_TIMEOUT).await;
+                    }));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The clients that wait at this node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use holdfast_core::{
@@ -9,6 +9,9 @@ use holdfast_core::{
 use tokio::sync::mpsc;
 
 use crate::effects::Position;
+
+/// So many calls are remembered as told: more than a node can be behind with.
+const TOLD_MAX: usize = 100_000;
 
 /// What happened to an attempt, for the call that waits for it.
 #[derive(Clone, Debug)]
@@ -40,13 +43,15 @@ pub(crate) struct Waiters {
     node: NodeId,
     boot: u32,
     calls: Mutex<BTreeMap<AttemptKey, Vec<Call>>>,
+    /// Calls that the leader itself has told of their grant, the latest ones.
+    told: Mutex<BTreeSet<u32>>,
     /// Commands that nobody waits for.
     errands: mpsc::UnboundedSender<Op>,
 }
 
 impl Waiters {
     pub(crate) fn new(node: NodeId, boot: u32, errands: mpsc::UnboundedSender<Op>) -> Self {
-        Self { node, boot, calls: Mutex::default(), errands }
+        Self { node, boot, calls: Mutex::default(), told: Mutex::default(), errands }
     }
 
     /// Hears from now on what happens to the attempt.
@@ -71,6 +76,21 @@ impl Waiters {
         }
     }
 
+    /// The leader's answer to a call that is ready to wait is a grant: this node may apply it only when the call is over.
+    ///
+    /// A call that was proposed twice may be granted from the queue between the two, and the second answer tells of it.
+    pub(crate) fn note_told(&self, number: u32) {
+        let mut told = self.told.lock().expect("no code panics while it holds this");
+        told.insert(number);
+        if told.len() > TOLD_MAX {
+            told.pop_first();
+        }
+    }
+
+    fn is_told(&self, number: u32) -> bool {
+        self.told.lock().expect("no code panics while it holds this").contains(&number)
+    }
+
     /// How many attempts have a client here.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
@@ -79,7 +99,7 @@ impl Waiters {
     /// Passes an event on to the calls that it concerns.
     ///
     /// A grant from the queue for a client that has gone from this node is given up at once.
-    pub(crate) fn tell(&self, at: Position, event: Event, table: &LockTable) {
+    pub(crate) fn tell(&self, at: Position, event: Event) {
         let calls = self.lock();
         match calls.get(&event.key) {
             Some(of_key) => {
@@ -91,7 +111,7 @@ impl Waiters {
             }
             None => {
                 if let Some(home) = event.home.filter(|home| self.is_mine(*home)) {
-                    self.give_up_orphan(event, home, table);
+                    self.give_up_orphan(event, home);
                 }
             }
         }
@@ -101,11 +121,9 @@ impl Waiters {
         home.node == self.node && home.boot == self.boot
     }
 
-    /// A call that was proposed twice may have been told of the grant by the leader, and be over, before this node has
-    /// applied it: then the grant is no orphan.
-    fn give_up_orphan(&self, event: Event, home: Home, table: &LockTable) {
-        if let Happening::Acquired { fence, from_queue: true, .. } = event.what
-            && table.is_unclaimed(&event.lock, fence)
+    fn give_up_orphan(&self, event: Event, home: Home) {
+        if let Happening::Acquired { from_queue: true, .. } = event.what
+            && !self.is_told(home.call)
         {
             let abandon = Op::Abandon { lock: event.lock, key: event.key, home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+use holdfast_core::{AttemptKey, HolderSummary, LockName, Metadata, Owner, Rejection, Ttl, Wait};
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Consistency, Unanswered};
 use holdfast_replica::replica::Replica;
 use holdfast_replica::world::{AsyncRuntime, NodeId};
 use tokio::sync::oneshot;
 
-use super::executor::{self, MS, Nanos, WORLD, below, local_now, now, one_in, true_sleep};
+use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
 use super::faults::Moment;
 use super::moments::Moments;
 use super::network::Network;
@@ -37,11 +37,11 @@ pub(crate) enum Deed {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// The attempt holds the lock with this fence.
-    Granted(u64),
+    /// The attempt holds the lock with this fence, for so many more milliseconds.
+    Granted(u64, u64),
     Released(Option<u64>),
-    /// The fence of whoever holds the lock.
-    Seen(Option<u64>),
+    /// Who holds the lock, and the owners of those who wait.
+    Seen(Vec<HolderSummary>, Vec<Owner>),
     Refused(Rejection),
     WaitTimeout,
     /// Nothing was done.
@@ -62,8 +62,6 @@ pub(crate) struct Line {
     pub(crate) invoked: Nanos,
     pub(crate) returned: Nanos,
     pub(crate) came: Came,
-    /// Until when, on its own clock with its safety margin, the client believes that it holds the lock.
-    pub(crate) believed_until: Option<Nanos>,
 }
 
 /// All that happened.
@@ -93,8 +91,6 @@ pub(crate) struct Client {
     old: Vec<Wish>,
 }
 
-/// A client trusts nine tenths of its TTL: clocks may differ by a few in a hundred.
-const TRUST_PERCENT: u64 = 90;
 /// The longest that a client waits for an answer beyond its wait.
 const CALL_PATIENCE: Duration = Duration::from_secs(6);
 /// A connection that is closed says so again and again, for a while.
@@ -209,29 +205,28 @@ impl Client {
     }
 
     /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
-    async fn acquire(&self, wish: Wish) -> Option<u64> {
+    async fn acquire(&self, wish: Wish) -> bool {
         for _ in 0..4 {
             let hangs_up = (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
             match self.acquire_once(wish, hangs_up).await {
-                Came::Granted(fence) => return Some(fence),
+                Came::Granted(..) => return true,
                 Came::NotDone | Came::Unknown if hangs_up.is_none() || one_in(2) => {
                     SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
                 }
-                _ => return None,
+                _ => return false,
             }
         }
-        None
+        false
     }
 
     async fn acquire_once(&self, wish: Wish, hangs_up: Option<Duration>) -> Came {
         let Wish { lock, attempt, ttl_ms, wait_ms } = wish;
         let node = self.any_node();
-        let sent = local_now();
         let call = self.begin(node, wish, Deed::Acquire { wait_ms });
         let wanted = Attempt {
             lock: name(lock),
             key: attempt,
-            owner: Owner::new(&format!("client-{}", self.id)).expect("a short label"),
+            owner: Owner::new(&label(&attempt)).expect("a short label"),
             ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
             wait: Wait::from_ms(wait_ms).expect("within the limits"),
             metadata: Metadata::default(),
@@ -255,31 +250,21 @@ impl Client {
             })
             .await;
         let came = came_of_acquire(answer);
-        let believed_until = matches!(came, Came::Granted(_)).then(|| self.believed(sent, ttl_ms));
-        self.complete(call, came.clone(), believed_until);
+        self.complete(call, came.clone());
         came
-    }
-
-    /// True time until which a lease asked for at `sent` (own clock) is trusted.
-    fn believed(&self, sent: Nanos, ttl_ms: u64) -> Nanos {
-        let trusted = ttl_ms * MS * TRUST_PERCENT / 100;
-        let left = (sent + trusted).saturating_sub(local_now());
-        now() + executor::true_span(Duration::from_nanos(left))
     }
 
     async fn renew(&self, wish: Wish) -> bool {
         let node = self.any_node();
-        let sent = local_now();
         let call = self.begin(node, wish, Deed::Renew);
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 replica.renew(name(wish.lock), wish.attempt, None).await
             })
             .await;
-        let came = came_of(answer, |grant| Came::Granted(grant.fence.0));
-        let holds = matches!(came, Came::Granted(_));
-        let believed_until = holds.then(|| self.believed(sent, wish.ttl_ms));
-        self.complete(call, came, believed_until);
+        let came = came_of(answer, |grant| Came::Granted(grant.fence.0, grant.expires_in_ms));
+        let holds = matches!(came, Came::Granted(..));
+        self.complete(call, came);
         holds
     }
 
@@ -303,7 +288,7 @@ impl Client {
             })
             .await;
         let came = came_of(answer, |fence| Came::Released(fence.map(|fence| fence.0)));
-        self.complete(call, came.clone(), None);
+        self.complete(call, came.clone());
         came
     }
 
@@ -314,16 +299,23 @@ impl Client {
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 let look = move |table: &holdfast_core::LockTable, now| {
-                    table.view(&name(lock), now).holders.first().map(|holder| holder.fence.0)
+                    let view = table.view(&name(lock), now);
+                    let holders = view.holders.into_iter().map(|holder| HolderSummary {
+                        owner: holder.owner,
+                        fence: holder.fence,
+                        expires_in_ms: holder.expires_in_ms,
+                    });
+                    let queue = view.queue.into_iter().map(|waiter| waiter.owner);
+                    (holders.collect(), queue.collect())
                 };
                 replica.read(Consistency::Linearizable, look).await
             })
             .await;
         let came = match answer {
-            Ok(Ok(fence)) => Came::Seen(fence),
+            Ok(Ok((holders, queue))) => Came::Seen(holders, queue),
             Ok(Err(_)) | Err(_) => Came::Unknown,
         };
-        self.complete(call, came, None);
+        self.complete(call, came);
     }
 
     /// Notes that a call begins; until it is complete nobody knows what comes of it.
@@ -339,7 +331,6 @@ impl Client {
             invoked: now(),
             returned: Nanos::MAX,
             came: Came::Unknown,
-            believed_until: None,
         };
         let mut history = self.history.lock().expect("one thread");
         history.push(line);
@@ -347,7 +338,7 @@ impl Client {
     }
 
     /// Notes what came of a call.
-    fn complete(&self, call: usize, came: Came, believed_until: Option<Nanos>) {
+    fn complete(&self, call: usize, came: Came) {
         let mut history = self.history.lock().expect("one thread");
         if self.is_doubled.swap(false, Ordering::Relaxed) {
             // What the copy comes to, nobody will know.
@@ -355,7 +346,7 @@ impl Client {
             history.push(copy);
         }
         let line = &mut history[call];
-        (line.returned, line.came, line.believed_until) = (now(), came, believed_until);
+        (line.returned, line.came) = (now(), came);
         executor::tell(|| {
             let Line { client, node, lock, attempt, deed, invoked, returned, came, .. } = line;
             let took = returned.saturating_sub(*invoked) / 1_000;
@@ -380,8 +371,8 @@ impl Client {
                 self.replay().await;
             }
             match self.acquire(wish).await {
-                Some(_) => self.hold(wish).await,
-                None => SimRuntime::sleep(Duration::from_millis(10 + below(100))).await,
+                true => self.hold(wish).await,
+                false => SimRuntime::sleep(Duration::from_millis(10 + below(100))).await,
             }
             self.old.push(wish);
         }
@@ -421,7 +412,7 @@ impl Client {
     pub(crate) async fn probe(mut self, lock: u64, tell: impl FnOnce(Nanos) + Send) {
         let wish = loop {
             let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
-            if self.acquire(wish).await.is_some() {
+            if self.acquire(wish).await {
                 break wish;
             }
             SimRuntime::sleep(Duration::from_millis(50)).await;
@@ -436,6 +427,12 @@ fn pick(choices: &[u64]) -> u64 {
     choices[usize::try_from(below(choices.len() as u64)).expect("few")]
 }
 
+/// The public name of an attempt: whose and which.
+pub(crate) fn label(attempt: &AttemptKey) -> String {
+    let number = |at: usize| u16::from_be_bytes([attempt.0[at], attempt.0[at + 1]]);
+    format!("c{}-{}", number(0), number(2))
+}
+
 /// The name of a numbered lock.
 pub(crate) fn name(lock: u64) -> LockName {
     LockName::new(&format!("lock-{lock}")).expect("a short name")
@@ -443,7 +440,7 @@ pub(crate) fn name(lock: u64) -> LockName {
 
 fn came_of_acquire(answer: Result<Result<Acquired, CallFailure>, Mute>) -> Came {
     came_of(answer, |acquired| match acquired {
-        Acquired::Granted(grant) => Came::Granted(grant.fence.0),
+        Acquired::Granted(grant) => Came::Granted(grant.fence.0, grant.expires_in_ms),
         Acquired::WaitTimeout => Came::WaitTimeout,
         Acquired::Ended(rejection) => Came::Refused(rejection),
     })

@@ -236,15 +236,6 @@ pub(crate) fn local_now() -> Nanos {
     with(|scheduler| scheduler.clock(scheduler.running_on).local(scheduler.now))
 }
 
-/// True length of a span on the clock of the running node.
-pub(crate) fn true_span(local: Duration) -> Nanos {
-    with(|scheduler| {
-        let span = local.as_nanos() * 1_000_000
-            / u128::from(scheduler.clock(scheduler.running_on).parts_per_million);
-        u64::try_from(span).expect("a run is shorter than centuries")
-    })
-}
-
 /// Which node is running.
 pub(crate) fn running_on() -> u64 {
     with(|scheduler| scheduler.running_on)
@@ -265,10 +256,10 @@ pub(crate) fn fork_chance() -> SmallRng {
     with(|scheduler| SmallRng::seed_from_u64(scheduler.chance.random()))
 }
 
-/// Makes a line part of the trace, with the time in front of it.
+/// Makes a line part of the trace, with the time in front of it. Nothing without a run.
 pub(crate) fn tell(line: impl FnOnce() -> String) {
     let line = line();
-    with(|scheduler| {
+    let _ = try_with(|scheduler| {
         let now = scheduler.now;
         // A string takes whatever is written to it.
         let _ = writeln!(scheduler.lines, "{:>6}.{:06} {line}", now / MS, now % MS);

@@ -9,10 +9,10 @@ mod queue_order;
 mod replicas_equal;
 #[cfg(test)]
 mod sample;
+mod told;
 
 use std::fmt;
 
-use super::checks;
 use super::clients::Line;
 use super::executor::Nanos;
 use super::journal::Journal;
@@ -46,8 +46,7 @@ pub(crate) fn check(
     probes: &[Probe],
     doubled: &[Nanos],
 ) -> Vec<Violation> {
-    let mut violations: Vec<_> =
-        checks::check(lines).into_iter().map(|what| Violation::new("clients", what)).collect();
+    let mut violations = told::check(lines, doubled);
     violations.extend(outcomes::check(journal, lines, doubled));
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));

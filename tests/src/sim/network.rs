@@ -218,8 +218,9 @@ impl Network {
             inbox.arrivals.push_back(Arrival { from, kind, body, tell });
             !std::mem::replace(&mut inbox.is_served, true)
         };
-        if begins {
-            executor::spawn_on(to, serve(service, inbox));
+        match begins {
+            true => executor::spawn_on(to, serve(service, inbox)),
+            false => drop(inbox), // Held while its answer is awaited, it would outlive its node.
         }
         let answer = told.await.ok()?; // A node that dies resets its connections.
         if answered.is_some_and(|moment| self.moments.reach(moment, to)) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use super::clients::Came;
 use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS, Nanos, Trace};
 use super::faults::Fault;
@@ -182,8 +183,8 @@ fn judge(world: &World, plan: &Plan, probes: &[Probe]) -> Report {
         simulated_ms: executor::now() / MS,
         nodes: plan.nodes,
         calls: lines.len() as u64,
-        unknown: lines.iter().filter(|line| line.came == super::clients::Came::Unknown).count() as u64,
-        grants: lines.iter().filter(|line| line.believed_until.is_some()).count() as u64,
+        unknown: lines.iter().filter(|line| line.came == Came::Unknown).count() as u64,
+        grants: lines.iter().filter(|line| matches!(line.came, Came::Granted(..))).count() as u64,
         faults: plan.steps.len() as u64,
         entries: journal.entries.len() as u64,
         polls: 0,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Happening, Home, NodeId, Op};
+use holdfast_core::{Cause, Event, Fence, Happening, Home, NodeId, Op};
 
 use super::Violation;
 use crate::sim::clients::name;
@@ -39,14 +39,20 @@ pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
 fn longest_cost(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nanos {
     let (lock, boots) = (name(lock), last_boots(journal));
     let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
+    let taken_back: Vec<Fence> = journal.events().filter_map(|(_, event)| unclaimed(event)).collect();
     let within = |since: Nanos, at: Nanos| at.min(until).saturating_sub(since.max(from));
     let (mut longest, mut cost_since) = (0, None);
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
         match event.what {
-            Happening::Acquired { .. } if event.home.is_some_and(is_gone) => {
+            Happening::Acquired { fence, from_queue: true, .. }
+                if event.home.is_some_and(is_gone) && taken_back.contains(&fence) =>
+            {
                 cost_since.get_or_insert(entry.first_at);
             }
-            Happening::Acquired { .. } => cost_since = None,
+            Happening::Acquired { .. } => {
+                let since = cost_since.take().unwrap_or(entry.first_at);
+                longest = longest.max(within(since, entry.first_at));
+            }
             Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
         }
         if let Some(since) = cost_since {
@@ -54,6 +60,13 @@ fn longest_cost(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nano
         }
     }
     longest
+}
+
+fn unclaimed(event: &Event) -> Option<Fence> {
+    match event.what {
+        Happening::Ended { fence, cause: Cause::Unclaimed, .. } => Some(fence),
+        _ => None,
+    }
 }
 
 /// The last start of each node that has spoken.
@@ -73,7 +86,7 @@ fn last_boots(journal: &Journal) -> BTreeMap<NodeId, u32> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{Answer, Cause};
+    use holdfast_core::Answer;
 
     use super::super::sample::{acquired, ended, journal};
     use super::*;
@@ -87,18 +100,12 @@ mod tests {
             (at(100), vec![], vec![acquired(2, 2, true)]),
             (at(700), vec![], vec![ended(2, 2, Cause::Unclaimed), acquired(3, 3, true)]),
             (at(1_300), vec![], vec![ended(3, 3, Cause::Unclaimed)]),
-            (at(served_ms), vec![], vec![]),
             (at(served_ms), vec![], vec![acquired(4, 4, true)]),
         ]);
         for entry in journal.entries.values_mut() {
             entry.events.iter_mut().for_each(|event| event.lock = name(0));
         }
-        journal.entries.get_mut(&6).unwrap().events[0].home = Some(super::super::sample::home_of_start(2));
-        let probe_event = journal.entries[&3].events[0].clone();
-        journal.entries.get_mut(&5).unwrap().events.push(holdfast_core::Event {
-            what: Happening::Queued,
-            ..probe_event
-        });
+        journal.entries.get_mut(&5).unwrap().events[0].home = Some(super::super::sample::home_of_start(2));
         journal
     }
 

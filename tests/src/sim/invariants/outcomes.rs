@@ -49,7 +49,7 @@ pub(crate) fn check(journal: &Journal, lines: &[Line], doubled: &[Nanos]) -> Vec
         }
         for line in lines {
             match line.came {
-                Came::Granted(fence) if !applied.fences.contains(&fence) => {
+                Came::Granted(fence, _) if !applied.fences.contains(&fence) => {
                     let what = format!("fence {fence} was told to {key:?} and is not in the log: {line:?}");
                     violations.push(Violation::new(NAME, what));
                 }
@@ -134,7 +134,6 @@ mod tests {
             invoked: 1,
             returned: 2,
             came,
-            believed_until: None,
         }
     }
 
@@ -146,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_grant_that_is_in_no_log_is_found() {
-        assert_eq!(check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(5))], &[]), []);
-        let found = check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(6))], &[]);
+        assert_eq!(check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(5, 1_000))], &[]), []);
+        let found = check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(6, 1_000))], &[]);
         assert!(found[0].what.contains("is not in the log"), "{found:?}");
     }
 

@@ -66,6 +66,7 @@ impl<'a> Model<'a> {
                     keys.push(*key);
                     nodes.extend(self.is_other_boot(home.node.0, home.boot).then_some(home.node.0));
                 }
+                Op::Abandon { key, .. } => keys.push(*key),
                 Op::Vouch { node, boot } => {
                     nodes.extend(self.is_other_boot(node.0, *boot).then_some(node.0));
                 }
@@ -250,11 +251,11 @@ mod tests {
 
     type Row = (u64, Vec<(Op, Outcome)>, Vec<holdfast_core::Event>);
 
-    fn two_wait() -> Vec<Row> {
+    fn two_wait(first_wait_ms: u64) -> Vec<Row> {
         let done = || Ok(Answer::Done);
         vec![
             (0, vec![(acquire(1, 1, 1_000, 0), done())], vec![acquired(1, 1, false)]),
-            (10, vec![(acquire(2, 1, 1_000, 1_500), done())], vec![queued(2)]),
+            (10, vec![(acquire(2, 1, 1_000, first_wait_ms), done())], vec![queued(2)]),
             (20, vec![(acquire(3, 1, 1_000, 9_000), done())], vec![queued(3)]),
         ]
     }
@@ -265,33 +266,33 @@ mod tests {
 
     #[test]
     fn the_first_in_turn_may_have_it() {
-        let rows = [two_wait(), vec![granted(1_000, 2)]].concat();
+        let rows = [two_wait(1_500), vec![granted(1_000, 2)]].concat();
         assert_eq!(check(&journal(rows)), []);
     }
 
     #[test]
     fn one_who_is_let_in_before_another_who_is_there_is_found() {
-        let rows = [two_wait(), vec![granted(1_000, 3)]].concat();
+        let rows = [two_wait(1_500), vec![granted(1_000, 3)]].concat();
         assert!(check(&journal(rows))[0].what.contains("who came earlier and is there"));
     }
 
     #[test]
     fn one_who_is_let_in_before_another_whose_node_is_silent_is_not() {
-        let rows = [two_wait(), vec![granted(2_500, 3)]].concat();
+        let rows = [two_wait(9_000), vec![granted(2_500, 3)]].concat();
         assert_eq!(check(&journal(rows)), []);
     }
 
     #[test]
     fn a_free_lock_that_is_given_to_nobody_is_found() {
-        let rows = [two_wait(), vec![(1_000, vec![], vec![ended(1, 1, Cause::Released)])]].concat();
+        let rows = [two_wait(1_500), vec![(1_000, vec![], vec![ended(1, 1, Cause::Released)])]].concat();
         assert!(check(&journal(rows))[0].what.contains("is free and"));
     }
 
     #[test]
     fn one_who_waits_too_long_and_one_who_does_not_wait_are_found() {
-        let rows = [two_wait(), vec![(1_600, vec![], vec![])]].concat();
+        let rows = [two_wait(1_500), vec![(1_600, vec![], vec![])]].concat();
         assert!(check(&journal(rows))[0].what.contains("90 ms after its wait was over"));
-        let rows = [two_wait(), vec![granted(1_000, 9)]].concat();
+        let rows = [two_wait(1_500), vec![granted(1_000, 9)]].concat();
         assert!(check(&journal(rows))[0].what.contains("who does not wait"));
     }
 }
