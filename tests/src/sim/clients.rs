@@ -13,7 +13,7 @@ use holdfast_replica::world::{AsyncRuntime, NodeId};
 use tokio::sync::oneshot;
 
 use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
-use super::faults::Moment;
+use super::faults::{Moment, Place};
 use super::moments::Moments;
 use super::network::Network;
 use super::runtime::SimRuntime;
@@ -138,7 +138,17 @@ impl Client {
         replicas: Replicas,
         history: History,
     ) -> Self {
-        Self { id, nodes, network, moments, replicas, history, attempts: 0, is_doubled: AtomicBool::new(false), old: Vec::new() }
+        Self {
+            id,
+            nodes,
+            network,
+            moments,
+            replicas,
+            history,
+            attempts: 0,
+            is_doubled: AtomicBool::new(false),
+            old: Vec::new(),
+        }
     }
 
     fn any_node(&self) -> NodeId {
@@ -207,10 +217,12 @@ impl Client {
     /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
     async fn acquire(&self, wish: Wish) -> bool {
         for _ in 0..4 {
-            let hangs_up = (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
+            let hangs_up =
+                (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
             match self.acquire_once(wish, hangs_up).await {
                 Came::Granted(..) => return true,
-                Came::NotDone | Came::Unknown if hangs_up.is_none() || one_in(2) => {
+                // One in five gives up for good.
+                Came::NotDone | Came::Unknown if !one_in(5) && (hangs_up.is_none() || one_in(2)) => {
                     SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
                 }
                 _ => return false,
@@ -242,8 +254,8 @@ impl Client {
                 async move {
                     let (acquired, delivery) = replica.acquire(wanted).await?;
                     delivery.delivered();
-                    if matches!(acquired, Acquired::Granted(_)) && moments.reach(Moment::ClientTold, node) {
-                        // The answer has left.
+                    if matches!(acquired, Acquired::Granted(_)) {
+                        moments.reach(Moment::ClientTold, Place::at(node)); // The answer is as good as gone.
                     }
                     Ok(acquired)
                 }
@@ -355,8 +367,9 @@ impl Client {
     }
 
     fn new_wish(&mut self, locks: u64) -> Wish {
-        let ttl_ms = if one_in(15) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
-        let wait_ms = pick(&[0, 0, 800, 4_000]);
+        let is_patient = one_in(12);
+        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 0, 800, 4_000]) };
+        let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
         Wish { lock: below(locks), attempt: self.new_attempt(), ttl_ms, wait_ms }
     }
 

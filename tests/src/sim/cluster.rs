@@ -14,7 +14,7 @@ use holdfast_replica::world::NodeId;
 use super::clients::{Client, History, Replicas, SimReplica};
 use super::disk::{Condition, SimDisk};
 use super::executor::{self, MS, Nanos, Shared, WORLD, below, run_until};
-use super::faults::Fault;
+use super::faults::{Fault, Place};
 use super::journal::SharedJournal;
 use super::moments::Moments;
 use super::network::{Network, SimTransport};
@@ -101,7 +101,7 @@ impl World {
                 return;
             }
             if let Some((_, fault)) = self.agenda.pop_first() {
-                self.strike(fault, 1);
+                self.strike(fault, Place::at(1));
             }
         }
     }
@@ -226,8 +226,7 @@ impl World {
 
     /// Who leads, as far as itself knows, in the latest term.
     pub(super) fn leader(&self) -> Option<NodeId> {
-        let replicas: Vec<SimReplica> =
-            self.replicas.lock().expect("one thread").values().cloned().collect();
+        let replicas: Vec<SimReplica> = self.replicas.lock().expect("one thread").values().cloned().collect();
         let leaders = replicas.iter().map(|replica| (replica.status(), replica.node_id()));
         let leading = leaders.filter(|(status, _)| status.is_leader);
         leading.map(|(status, node)| (status.term, node)).max().map(|(_, node)| node)
@@ -252,8 +251,7 @@ impl World {
 
     /// Puts the state of every replica into the journal, with the index that it is true at.
     pub(super) fn note_digests(&mut self) {
-        let replicas: Vec<SimReplica> =
-            self.replicas.lock().expect("one thread").values().cloned().collect();
+        let replicas: Vec<SimReplica> = self.replicas.lock().expect("one thread").values().cloned().collect();
         for replica in replicas {
             let journal = self.journal.clone();
             executor::spawn_on(WORLD, async move {

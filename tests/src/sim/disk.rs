@@ -10,7 +10,7 @@ use holdfast_replica::disk::MemoryDisk;
 use holdfast_replica::world::{Disk, DiskDone, DiskLane, DiskOp};
 
 use super::executor::{self, Shared, below, one_in, true_sleep};
-use super::faults::{DiskTrouble, Moment};
+use super::faults::{DiskTrouble, Moment, Place};
 use super::moments::Moments;
 
 /// What has to be done, and what to call then.
@@ -173,7 +173,7 @@ impl Work {
                 Box::new(move |result| *tell.lock().expect("one thread") = result),
             );
             std::mem::replace(&mut *told.lock().expect("one thread"), Ok(()))?;
-            if moment.is_some_and(|moment| self.moments.reach(moment, self.node)) {
+            if moment.is_some_and(|moment| self.moments.reach(moment, Place::at(self.node))) {
                 executor::yield_now().await;
             }
         }
@@ -186,9 +186,7 @@ fn moment_of(lane: DiskLane, op: &DiskOp) -> Option<Moment> {
     match (lane, op) {
         (DiskLane::Log, DiskOp::Append { .. }) => Some(Moment::Written),
         (DiskLane::Log, DiskOp::Sync { .. }) => Some(Moment::Synced),
-        (DiskLane::Bulk, DiskOp::Rename { to, .. }) if to.starts_with("snap-") => {
-            Some(Moment::SnapshotNamed)
-        }
+        (DiskLane::Bulk, DiskOp::Rename { to, .. }) if to.starts_with("snap-") => Some(Moment::SnapshotNamed),
         (DiskLane::Bulk, DiskOp::Remove { file }) if file.starts_with("log") => Some(Moment::SegmentRemoved),
         _ => None,
     }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS};
+pub(crate) use super::moments::{Moment, Place};
 use super::sometimes::saw;
-pub(crate) use super::moments::Moment;
 
 /// Whom a fault hits; settled when it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) enum Who {
     All,
     /// The node where the moment came that the fault was aimed at.
     There,
+    /// Who was at the other end then.
+    ThePeer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(crate) struct Aim {
     pub(crate) moment: Moment,
     /// So many such moments pass first.
     pub(crate) skip: u64,
-    pub(crate) then: Box<Fault>,
+    pub(crate) then: Vec<Fault>,
 }
 
 /// What goes wrong. Where there is an `ms` the trouble ends by itself after so long, otherwise with a later fault or with
@@ -49,27 +51,87 @@ pub(crate) struct Aim {
 pub(crate) enum Fault {
     /// All links work again.
     Mend,
-    Isolate { who: Who, outgoing: bool, incoming: bool, ms: Option<u64> },
-    Halves { side: BTreeSet<u64>, ms: Option<u64> },
+    Isolate {
+        who: Who,
+        outgoing: bool,
+        incoming: bool,
+        ms: Option<u64>,
+    },
+    Halves {
+        side: BTreeSet<u64>,
+        ms: Option<u64>,
+    },
     /// Two halves that both reach one node.
-    Bridge { over: Who, ms: Option<u64> },
+    Bridge {
+        over: Who,
+        ms: Option<u64>,
+    },
+    /// One side and the rest, which both reach one node.
+    Parted {
+        side: BTreeSet<u64>,
+        over: u64,
+        ms: Option<u64>,
+    },
     /// Everybody reaches a majority, and no two the same one.
-    Ring { ms: Option<u64> },
-    Flap { who: Who, times: u64, every_ms: u64 },
-    CutClient { client: u64, node: u64, ms: Option<u64> },
-    Weather { loss_percent: u64, double_percent: u64, delay_micros_max: u64 },
+    Ring {
+        ms: Option<u64>,
+    },
+    Flap {
+        who: Who,
+        times: u64,
+        every_ms: u64,
+    },
+    CutClient {
+        client: u64,
+        node: u64,
+        ms: Option<u64>,
+    },
+    Weather {
+        loss_percent: u64,
+        double_percent: u64,
+        delay_micros_max: u64,
+    },
     /// With `power`, disks lose what they had not synced.
-    Crash { who: Who, power: bool, back_ms: u64 },
+    Crash {
+        who: Who,
+        power: bool,
+        back_ms: u64,
+    },
     /// As SIGTERM does: hand leadership over, end.
-    Stop { who: Who, back_ms: u64 },
-    Start { who: Who },
-    Pause { who: Who, ms: u64 },
-    Resume { who: Who },
-    Rate { who: Who, parts_per_million: u64 },
-    ClientRate { client: u64, parts_per_million: u64 },
-    Disk { who: Who, how: DiskTrouble, ms: u64 },
-    DiskWell { who: Who, how: DiskTrouble },
-    Uncut { links: Vec<(u64, u64)> },
+    Stop {
+        who: Who,
+        back_ms: u64,
+    },
+    Start {
+        who: Who,
+    },
+    Pause {
+        who: Who,
+        ms: u64,
+    },
+    Resume {
+        who: Who,
+    },
+    Rate {
+        who: Who,
+        parts_per_million: u64,
+    },
+    ClientRate {
+        client: u64,
+        parts_per_million: u64,
+    },
+    Disk {
+        who: Who,
+        how: DiskTrouble,
+        ms: u64,
+    },
+    DiskWell {
+        who: Who,
+        how: DiskTrouble,
+    },
+    Uncut {
+        links: Vec<(u64, u64)>,
+    },
     Aimed(Aim),
 }
 
@@ -80,9 +142,9 @@ impl fmt::Display for Fault {
 }
 
 impl World {
-    /// Does what a fault says; `there` is the node where its moment came.
-    pub(super) fn strike(&mut self, fault: Fault, there: u64) {
-        executor::tell(|| format!("FAULT {fault} (there: {there})"));
+    /// Does what a fault says; `there` is where its moment came.
+    pub(super) fn strike(&mut self, fault: Fault, there: Place) {
+        executor::tell(|| format!("FAULT {fault} (there: {})", there.node));
         match fault {
             Fault::Mend => self.network.with(|links| links.cut.clear()),
             Fault::Isolate { who, outgoing, incoming, ms } => {
@@ -109,6 +171,12 @@ impl World {
                 let left = |node: u64| node % 2 == 0;
                 let links =
                     self.links_where(|a, b| left(a) != left(b) && !over.contains(&a) && !over.contains(&b));
+                self.cut(links, ms);
+            }
+            Fault::Parted { side, over, ms } => {
+                let is_cut =
+                    |a: u64, b: u64| side.contains(&a) != side.contains(&b) && a != over && b != over;
+                let links = self.links_where(is_cut);
                 self.cut(links, ms);
             }
             Fault::Ring { ms } => {
@@ -141,7 +209,10 @@ impl World {
             Fault::Stop { who, back_ms } => {
                 for node in self.resolve(&who, there) {
                     self.stop(node);
-                    self.later(1_500 + back_ms, Fault::Crash { who: Who::Node(node), power: false, back_ms: 0 });
+                    self.later(
+                        1_500 + back_ms,
+                        Fault::Crash { who: Who::Node(node), power: false, back_ms: 0 },
+                    );
                 }
             }
             Fault::Start { who } => {
@@ -208,7 +279,7 @@ impl World {
     }
 
     /// Who that is just now.
-    fn resolve(&self, who: &Who, there: u64) -> Vec<u64> {
+    fn resolve(&self, who: &Who, there: Place) -> Vec<u64> {
         match who {
             Who::Node(node) => vec![*node],
             Who::Leader => vec![self.leader().unwrap_or(1)],
@@ -218,7 +289,8 @@ impl World {
             }
             Who::These(nodes) => nodes.iter().copied().collect(),
             Who::All => (1..=self.nodes).collect(),
-            Who::There => vec![there],
+            Who::There => vec![there.node],
+            Who::ThePeer => vec![there.peer],
         }
     }
 
@@ -234,7 +306,7 @@ impl World {
         }
     }
 
-    fn flap(&mut self, who: &Who, there: u64, times: u64, every_ms: u64) {
+    fn flap(&mut self, who: &Who, there: Place, times: u64, every_ms: u64) {
         for node in self.resolve(who, there) {
             for turn in 0..times {
                 let isolate = Fault::Isolate {

@@ -9,7 +9,7 @@ use holdfast_replica::world::NodeId;
 use super::clients::{SimReplica, name};
 use super::cluster::World;
 use super::executor::{self, MS, Nanos};
-use super::faults::Fault;
+use super::faults::{Fault, Place};
 use super::invariants::{self, Violation};
 use super::plan::{Plan, Profile, Tuning};
 
@@ -45,7 +45,8 @@ impl Stage {
         }
         let mut stage = Self { world };
         stage.run_until("the cluster is formed", |stage| {
-            stage.world.leader().is_some() && (1..=nodes).all(|node| stage.replica(node).status().not_ready.is_none())
+            stage.world.leader().is_some()
+                && (1..=nodes).all(|node| stage.replica(node).status().not_ready.is_none())
         });
         stage
     }
@@ -67,7 +68,7 @@ impl Stage {
     }
 
     pub(super) fn strike(&mut self, fault: Fault) {
-        self.world.strike(fault, 1);
+        self.world.strike(fault, Place::at(1));
     }
 
     pub(super) fn replica(&self, node: NodeId) -> SimReplica {
@@ -179,10 +180,13 @@ pub(super) fn key(attempt: u8) -> AttemptKey {
 }
 
 /// As in service: nothing is shortened within a test.
-pub(super) const AMPLE: Tuning =
-    Tuning { snapshot_log_bytes: 1 << 20, log_kept_bytes: 1 << 20, segment_bytes: 1 << 20, housekeeping_ms: 500 };
+pub(super) const AMPLE: Tuning = Tuning {
+    snapshot_log_bytes: 1 << 20,
+    log_kept_bytes: 1 << 20,
+    segment_bytes: 1 << 20,
+    housekeeping_ms: 500,
+};
 
 /// Snapshots and purges after a few entries.
 pub(super) const TIGHT: Tuning =
     Tuning { snapshot_log_bytes: 1_000, log_kept_bytes: 300, segment_bytes: 1_000, housekeeping_ms: 100 };
-
