@@ -156,7 +156,7 @@ fn fail(options: &Options, seed: u64, report: &Report) {
     let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
     let (profile, reduction) = (options.profile, merged(&options.reduction, shrunk.reduction));
     eprintln!(
-        "\nfailing seed: {seed}\nreproduce with:\n  scripts/simulate --profile {profile} --seed {seed} --count 1{reduction} --trace"
+        "\nfailing seed: {seed}\nreproduce with:\n  scripts/simulate --profile {profile} --seed {seed} --count 1{reduction}{bug} --trace"
     );
 }
 

@@ -111,6 +111,9 @@ impl World {
             return;
         }
         executor::tell(|| format!("node {node} starts"));
+        if let Some(down) = self.journal.lock().downs.iter_mut().rfind(|down| down.0 == node) {
+            down.2 = executor::now();
+        }
         let hardware = &self.hardware[&node];
         let (memory, store) = (hardware.memory.clone(), hardware.store.clone());
         let disk = Arc::new(SimDisk::new(node, memory, hardware.condition.clone(), self.moments.clone()));
@@ -172,6 +175,7 @@ impl World {
         if self.note_leader(node) && power {
             self.fallen.insert(node);
         }
+        self.journal.lock().downs.push((node, executor::now(), Nanos::MAX));
         self.network.deregister(node);
         let replica = self.replicas.lock().expect("one thread").remove(&node);
         executor::kill(node);

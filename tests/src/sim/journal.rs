@@ -42,6 +42,8 @@ pub(crate) struct Journal {
     /// Hashes of the whole state, at some indexes.
     digests: BTreeMap<u64, u64>,
     reached: BTreeMap<NodeId, u64>,
+    /// From when until when nodes were down.
+    pub(crate) downs: Vec<(NodeId, Nanos, Nanos)>,
     /// Terms of leaders that were struck while entries up to this index were in their logs and not committed.
     pub(crate) in_flight: Vec<(u64, u64)>,
 }

@@ -235,11 +235,12 @@ impl Draw {
         let side = others.clone().take(self.nodes as usize / 2).collect();
         let ms = Some(2_500 + self.below(2_000));
         let down = Fault::Crash { who: Who::Node(middle), power: true, back_ms: 500 + self.below(500) };
-        // And the one that got it is not heard by the voter for a while.
+        // And the one that got it, and knows so, is not heard by the voter for a while.
         let vote = |back_ms| {
             let down = Fault::Crash { who: Who::There, power: true, back_ms };
-            let shun = Fault::Isolate { who: Who::ThePeer, outgoing: true, incoming: true, ms: Some(700) };
-            Fault::Aimed(Aim { moment: Moment::VoteGiven, skip: 0, then: vec![down, shun] })
+            let who = Who::ThePeer;
+            let mute = Fault::Isolate { who, outgoing: true, incoming: false, ms: Some(900) };
+            Fault::Aimed(Aim { moment: Moment::VoteGiven, skip: 0, then: vec![down, mute] })
         };
         let apart = Fault::Parted { side, over: middle, ms };
         vec![apart, down, vote(self.below(30))]

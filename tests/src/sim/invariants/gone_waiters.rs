@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Happening, Home, NodeId, Op};
+use holdfast_core::{AttemptKey, Event, Happening, Home, NodeId, Op};
 
 use super::Violation;
 use crate::sim::clients::name;
 use crate::sim::executor::{MS, Nanos};
-use crate::sim::journal::Journal;
+use crate::sim::journal::{Entry, Journal};
 use crate::sim::run::Probe;
 
 const NAME: &str = "gone waiters cost two seconds at most";
@@ -18,6 +18,8 @@ const NAME: &str = "gone waiters cost two seconds at most";
 const SETTLING: Nanos = 2_000 * MS;
 /// What is promised, and what a commit and two clocks may take.
 const COST_MAX: Nanos = 2_400 * MS;
+/// A leader that serves speaks at least this often while a lease is running.
+const SILENCE_MAX: Nanos = 650 * MS;
 
 pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -32,7 +34,54 @@ pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
             violations.push(Violation::new(NAME, what));
         }
     }
+    violations.extend(journal.events().filter_map(|(entry, event)| {
+        let cost = cost_of_unclaimed(journal, entry, event).filter(|cost| *cost > COST_MAX)?;
+        let what = format!(
+            "{} was left to {:?}, who had gone, for {} ms",
+            event.lock.as_str(),
+            event.key,
+            cost / MS
+        );
+        Some(Violation::new(NAME, what))
+    }));
     violations
+}
+
+/// How long a grant from the queue lasted whose waiter's node was down when it was made, under one leader that served. None
+/// if it is no such grant.
+fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Option<Nanos> {
+    let Happening::Acquired { from_queue: true, .. } = event.what else { return None };
+    let home = event.home?;
+    let is_down = |(node, from, until): &(u64, Nanos, Nanos)| {
+        *node == home.node.0 && (*from..*until).contains(&granted.first_at)
+    };
+    journal.downs.iter().find(|down| is_down(down))?;
+    let (mut last, mut excused) = (granted.first_at, 0);
+    for entry in journal.entries.range(granted.index + 1..).map(|(_, entry)| entry) {
+        // Its client may have come back elsewhere.
+        if entry.term != granted.term || entry.ops.iter().any(|op| is_about(op, &event.key)) {
+            return None;
+        }
+        excused += entry.first_at.saturating_sub(last).saturating_sub(SILENCE_MAX);
+        last = entry.first_at;
+        let is_end = |other: &Event| other.key == event.key && matches!(other.what, Happening::Ended { .. });
+        if entry.events.iter().any(is_end) {
+            return Some((entry.first_at - granted.first_at).saturating_sub(excused));
+        }
+    }
+    None
+}
+
+fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
+    match op {
+        Op::Acquire(acquire) => acquire.key == *attempt,
+        Op::Renew { key, .. } | Op::Release { key, .. } => key == attempt,
+        Op::Abandon { .. }
+        | Op::Unclaim { .. }
+        | Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. } => false,
+    }
 }
 
 /// The longest time, once a leader has settled, from the first grant to one who had gone until somebody who is there has it.
@@ -100,6 +149,23 @@ mod tests {
         }
         journal.entries.get_mut(&5).unwrap().events[0].home = Some(super::super::sample::home_of_start(2));
         journal
+    }
+
+    #[test]
+    fn a_grant_that_is_left_to_one_who_had_gone_is_found() {
+        let ticks = (1..8).map(|n| (n * 400, vec![], vec![]));
+        let rows = |ended_ms| {
+            let mut rows = vec![(10, vec![], vec![acquired(1, 1, true)])];
+            rows.extend(ticks.clone());
+            rows.push((ended_ms, vec![], vec![ended(1, 1, Cause::Expired)]));
+            let mut journal = journal(rows);
+            journal.downs.push((1, 5 * MS, 900_000 * MS));
+            journal
+        };
+        assert!(check(&rows(2_900), &[])[0].what.contains("for 2890 ms"));
+        let mut up = rows(2_900);
+        up.downs.clear();
+        assert_eq!(check(&up, &[]), []);
     }
 
     #[test]
