@@ -22,15 +22,17 @@ struct Unclaimed {
 #[derive(Debug)]
 pub(crate) struct Claims {
     node: NodeId,
+    boot: u32,
     unclaimed: Mutex<BTreeMap<Fence, Unclaimed>>,
 }
 
 impl Claims {
-    pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, unclaimed: Mutex::default() }
+    pub(crate) fn new(node: NodeId, boot: u32) -> Self {
+        Self { node, boot, unclaimed: Mutex::default() }
     }
 
-    /// Hears of an applied event. Grants to waiters of this very node need no claim: it is alive.
+    /// Hears of an applied event. Grants to waiters of this very start of this node need no claim: it is
+    /// alive. Those of a former start have gone with it.
     pub(crate) fn note(&self, term: u64, event: &Event) {
         match event.what {
             Happening::Acquired { fence, from_queue: true, .. } if !self.is_here(event.home) => {
@@ -45,7 +47,7 @@ impl Claims {
     }
 
     fn is_here(&self, home: Option<Home>) -> bool {
-        home.is_some_and(|home| home.node == self.node)
+        home.is_some_and(|home| home.node == self.node && home.boot == self.boot)
     }
 
     /// The waiter's node asks. False if the grant is being taken back.
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_confirmed_grant_is_never_taken_back() {
-        let claims = Claims::new(NodeId(1));
+        let claims = Claims::new(NodeId(1), 1);
         claims.note(3, &granted(7, 2));
         assert!(claims.confirm(Fence(7)));
         assert_eq!(claims.open_in(3), []);
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_is_being_taken_back_is_not_confirmed() {
-        let claims = Claims::new(NodeId(1));
+        let claims = Claims::new(NodeId(1), 1);
         claims.note(3, &granted(7, 2));
         assert!(claims.revoke(Fence(7), 3).is_some());
         assert!(!claims.confirm(Fence(7)));
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_grant_of_an_earlier_term_is_not_taken_back() {
-        let claims = Claims::new(NodeId(1));
+        let claims = Claims::new(NodeId(1), 1);
         claims.note(3, &granted(7, 2));
         assert_eq!(claims.revoke(Fence(7), 4), None);
         assert_eq!(claims.open_in(4), []);
@@ -129,8 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_waiter_of_a_former_start_of_the_leader_needs_a_claim() {
+        let claims = Claims::new(NodeId(1), 2);
+        claims.note(3, &granted(7, 1));
+        assert_eq!(claims.open_in(3), [Fence(7)]);
+    }
+
+    #[test]
     fn a_waiter_of_the_leader_itself_and_an_ended_hold_need_no_claim() {
-        let claims = Claims::new(NodeId(1));
+        let claims = Claims::new(NodeId(1), 1);
         claims.note(3, &granted(7, 1));
         claims.note(3, &granted(8, 2));
         let mut ended = granted(8, 2);

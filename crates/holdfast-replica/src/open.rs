@@ -227,7 +227,7 @@ impl<R: Runtime> Replica<R> {
         let (errands, errands_in) = mpsc::unbounded_channel();
         let core_id = CoreNodeId(node_id);
         let waiters = Waiters::new(core_id, boot, errands.clone());
-        let effects = Arc::new(Effects::new(waiters, Claims::new(core_id)));
+        let effects = Arc::new(Effects::new(waiters, Claims::new(core_id, boot)));
         let machine = Machine::open(snapshots.clone(), effects.clone(), parts.on_applied).map_err(damaged)?;
         let slot = Arc::new(OnceLock::new());
         let network = Network::new(parts.transport.clone(), slot.clone());

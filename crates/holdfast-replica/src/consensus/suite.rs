@@ -101,7 +101,7 @@ async fn stores(disk: Arc<dyn Disk>) -> Stores {
     let (files, _) = SnapshotFiles::open(disk).await.unwrap();
     let (errands, _) = mpsc::unbounded_channel();
     let waiters = Waiters::new(CoreNodeId(1), 1, errands);
-    let effects = Arc::new(Effects::new(waiters, Claims::new(CoreNodeId(1))));
+    let effects = Arc::new(Effects::new(waiters, Claims::new(CoreNodeId(1), 1)));
     let machine = Machine::open(SnapshotStore::new(files), effects, None).unwrap();
     (FromAnywhere { store: LogStore::new(log.clone()), log }, machine)
 }
