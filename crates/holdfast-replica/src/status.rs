@@ -60,7 +60,13 @@ impl<R: Runtime> Replica<R> {
     /// The cluster as this node sees it; asks the members what they say of themselves, for half a second at most.
     pub async fn cluster(&self) -> ClusterStatus {
         let inner = &self.0;
-        let (leader_id, term, peers) = {
+        // Not whom openraft remembers: a leader that has lost its majority leads nobody.
+        let leader_id = match inner.leadership.leader() {
+            Leader::Me(_) => Some(inner.node_id),
+            Leader::Other(leader) => Some(leader.node),
+            Leader::Nobody(_) => None,
+        };
+        let (term, peers) = {
             let metrics = inner.raft.metrics();
             let metrics = metrics.borrow_watched();
             let voters: Vec<NodeId> = metrics.membership_config.voter_ids().collect();
@@ -72,7 +78,7 @@ impl<R: Runtime> Replica<R> {
                     (address, voters.contains(id))
                 })
                 .collect();
-            (metrics.current_leader, metrics.current_term, peers)
+            (metrics.current_term, peers)
         };
         let reports = join_all(peers.iter().map(|(peer, _)| inner.report_of(peer))).await;
         let members = peers.into_iter().zip(reports);

@@ -36,6 +36,7 @@ async fn a_node_without_a_majority_gives_no_success_says_so_and_recovers() {
         assert!(client.get("/livez").await.unwrap().is_ok());
         let stale = client.get(&format!("/v1/locks/{}?consistency=stale", held.lock)).await.unwrap().ok();
         assert_eq!(stale.body["stale"], true);
+        assert_eq!(cluster.status(survivor).await.unwrap().leader_id(), None, "nobody leads a minority");
 
         cluster.node(cluster.others(survivor)[0]).start();
         cluster.node(cluster.others(survivor)[0]).alive(PATIENCE).await;
