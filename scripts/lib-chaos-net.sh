@@ -6,8 +6,7 @@ readonly CLIENTS_AT=254
 
 namespace() { echo "hfchaos-$ID-$1"; }
 
-# Not `ip netns exec`: that takes a copy of all mounts along, and a disk that was cut off would stay mounted there.
-
+# Not `ip netns exec`: that takes a copy of all mounts along, and a disk whose power was cut would stay mounted there.
 in_node() {
   local node=$1
   shift
