@@ -17,7 +17,9 @@ pub(crate) struct Homes(Vec<Home>);
 
 impl Homes {
     pub(crate) fn of(home: Home) -> Self {
-        Self(vec![home])
+        let mut homes = Vec::with_capacity(1);
+        homes.push(home);
+        Self(homes)
     }
 
     /// One more call, unless it is known: a node may propose a call twice.

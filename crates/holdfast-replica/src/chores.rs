@@ -99,9 +99,8 @@ impl<R: Runtime> Inner<R> {
                         fence = fence.0,
                         "nobody claimed a grant from the queue: it is taken back"
                     );
-                    // It stays revoked here, whatever comes of it. Once another leader has begun to confirm grants, it
-                    // would take one back that was told: it must not get into that leader's log.
-                    self.proposals.propose_only_in(term, &Op::Unclaim { lock, fence }, CALL_TIMEOUT);
+                    // Without an answer nobody knows: it stays revoked here, and only a later leader confirms it.
+                    self.run_errand(Op::Unclaim { lock, fence });
                 }
             }
         }

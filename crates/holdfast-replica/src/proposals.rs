@@ -42,8 +42,6 @@ pub(crate) struct Pending<R: Runtime> {
     is_tried: bool,
     /// It came from another node: it goes into this node's log or back.
     is_forwarded: bool,
-    /// It is only for this node to say, and only while it leads in this term.
-    only_in: Option<u64>,
     reply: oneshot::Sender<Result<Outcome, Unanswered>>,
 }
 
@@ -60,17 +58,6 @@ impl<R: Runtime> Pending<R> {
         };
         let _ = self.reply.send(Err(unanswered));
     }
-}
-
-/// Where a command comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// A call at this node.
-    Own,
-    /// Another node.
-    Forwarded,
-    /// This node itself, as leader of this term.
-    OnlyIn(u64),
 }
 
 /// What the driver is asked for.
@@ -105,7 +92,7 @@ impl<R: Runtime> Proposals<R> {
     /// Proposes an operation and waits for its outcome, at most for `patience`.
     pub(crate) async fn propose(&self, op: &Op, patience: Duration) -> Result<Outcome, Unanswered> {
         self.stats.commands.fetch_add(1, Ordering::Relaxed);
-        let told = self.enqueue(EncodedOp::new(op), patience, Origin::Own)?;
+        let told = self.enqueue(EncodedOp::new(op), patience, false)?;
         told.await.unwrap_or_else(|_| Err(Unanswered::UnknownOutcome("this node is shutting down".into())))
     }
 
@@ -115,32 +102,18 @@ impl<R: Runtime> Proposals<R> {
         op: EncodedOp,
         patience: Duration,
     ) -> Result<oneshot::Receiver<Result<Outcome, Unanswered>>, Unanswered> {
-        self.enqueue(op, patience, Origin::Forwarded)
-    }
-
-    /// Proposes an operation that nobody but this leader may make, and only in this term. Nobody waits for it.
-    pub(crate) fn propose_only_in(&self, term: u64, op: &Op, patience: Duration) {
-        self.stats.commands.fetch_add(1, Ordering::Relaxed);
-        let _ = self.enqueue(EncodedOp::new(op), patience, Origin::OnlyIn(term)); // Whoever cares sees it applied.
+        self.enqueue(op, patience, true)
     }
 
     fn enqueue(
         &self,
         op: EncodedOp,
         patience: Duration,
-        origin: Origin,
+        is_forwarded: bool,
     ) -> Result<oneshot::Receiver<Result<Outcome, Unanswered>>, Unanswered> {
         let (reply, told) = oneshot::channel();
         let since = <R::Instant as openraft_rt::Instant>::now();
-        let pending = Pending {
-            op,
-            since,
-            deadline: since + patience,
-            is_tried: false,
-            is_forwarded: origin == Origin::Forwarded,
-            only_in: if let Origin::OnlyIn(term) = origin { Some(term) } else { None },
-            reply,
-        };
+        let pending = Pending { op, since, deadline: since + patience, is_tried: false, is_forwarded, reply };
         match self.queue.try_send(Request::Command(pending)) {
             Ok(()) => Ok(told),
             Err(mpsc::error::TrySendError::Full(_)) => {

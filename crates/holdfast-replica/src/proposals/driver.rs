@@ -159,7 +159,6 @@ impl<R: Runtime> Driver<R> {
     async fn propose_group(&mut self, leading: Leading<R>) {
         let permit = self.groups.clone().acquire_owned().await.expect("the semaphore is never closed");
         self.gather();
-        self.fail_where(|pending| pending.only_in.is_some_and(|term| term != leading.term), "another term");
         let group = self.take_group();
         let wants_tick = std::mem::take(&mut self.wants_tick);
         if !group.is_empty() || wants_tick {
@@ -169,13 +168,13 @@ impl<R: Runtime> Driver<R> {
 
     async fn forward_batch(&mut self, leader: PeerAddress) {
         self.wants_tick = false;
-        self.fail_where(is_for_a_leader, "this node does not lead");
+        self.fail_where(|pending| pending.is_forwarded, "this node does not lead");
         if self.backlog.is_empty() {
             return;
         }
         let permit = self.batches.clone().acquire_owned().await.expect("the semaphore is never closed");
         self.gather();
-        self.fail_where(is_for_a_leader, "this node does not lead");
+        self.fail_where(|pending| pending.is_forwarded, "this node does not lead");
         let batch = self.take_group();
         if !batch.is_empty() {
             let paths = self.paths.clone();
@@ -202,15 +201,10 @@ impl<R: Runtime> Driver<R> {
         self.wants_tick = false;
         let now = R::Instant::now();
         let is_hopeless =
-            |pending: &Pending<R>| is_for_a_leader(pending) || pending.since + LEADERLESS_PATIENCE <= now;
+            |pending: &Pending<R>| pending.is_forwarded || pending.since + LEADERLESS_PATIENCE <= now;
         self.fail_where(is_hopeless, why);
         if !self.backlog.is_empty() {
             R::sleep(LOOK_AGAIN).await;
         }
     }
-}
-
-/// Whether it makes no sense at a node that does not lead.
-fn is_for_a_leader<R: Runtime>(pending: &Pending<R>) -> bool {
-    pending.is_forwarded || pending.only_in.is_some()
 }
