@@ -113,9 +113,7 @@ impl Naive {
             return Err(told(cause));
         }
         let as_before = &known.asked;
-        let renewed_to = if let State::Holds(hold) = &known.state { hold.ttl } else { as_before.ttl };
-        let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
-        if !is_ttl_known || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata) {
+        if (&new.owner, new.ttl, &new.metadata) != (&as_before.owner, as_before.ttl, &as_before.metadata) {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
@@ -176,7 +174,6 @@ impl Naive {
     fn renew(&mut self, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         match self.find(key).map(|at| (at, &self.attempts[at].state)) {
             Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
-            Some((_, State::Ended { fence: None, .. })) => Err(Rejection::NotHolder),
             Some((_, State::Ended { cause, .. })) => Err(told(*cause)),
             Some((_, State::Waits { .. })) | None => Err(Rejection::NotHolder),
         }
