@@ -43,7 +43,8 @@ impl LockTable {
     fn give_up(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) -> Option<Option<Fence>> {
         let ticket = self.waiting.get(key).copied();
         let record = self.lock_mut(lock)?;
-        let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key || hold.is_taken_for(key)) {
+        let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key || hold.is_taken_for(key))
+        {
             let fence = hold.fence;
             self.note_end(lock, hold, cause);
             self.settle(lock);

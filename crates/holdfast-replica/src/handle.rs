@@ -212,11 +212,7 @@ pub struct Housekeeping {
 
 impl Default for Housekeeping {
     fn default() -> Self {
-        Self {
-            every: Duration::from_millis(500),
-            snapshot_log_bytes_min: 16 << 20,
-            log_kept_bytes: 16 << 20,
-        }
+        Self { every: Duration::from_millis(500), snapshot_log_bytes_min: 16 << 20, log_kept_bytes: 16 << 20 }
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use holdfast_core::planted::{self, Bug, planted};
 use holdfast_core::ClusterTime;
+use holdfast_core::planted::{self, Bug, planted};
 use openraft::RaftMetrics;
 use openraft::rt::WatchReceiver;
 use openraft_rt::Instant as _;

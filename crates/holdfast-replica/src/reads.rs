@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_core::planted::{Bug, planted};
 use holdfast_core::ClusterTime;
+use holdfast_core::planted::{Bug, planted};
 use openraft::ReadPolicy;
 use openraft_rt::Select2;
 use tokio::sync::{mpsc, oneshot};

@@ -131,7 +131,11 @@ fn fail(options: &Options, seed: u64, report: &Report) {
     };
     let lines: Vec<&str> = shrunk.report.trace.lines.lines().collect();
     let hidden = lines.len().saturating_sub(LINES_SHOWN);
-    eprintln!("the smallest failing run of {} tries, {} lines ({hidden} not shown):", shrunk.tries, lines.len());
+    eprintln!(
+        "the smallest failing run of {} tries, {} lines ({hidden} not shown):",
+        shrunk.tries,
+        lines.len()
+    );
     for line in &lines[hidden..] {
         eprintln!("  {line}");
     }
@@ -139,7 +143,9 @@ fn fail(options: &Options, seed: u64, report: &Report) {
         eprintln!("  VIOLATION {violation}");
     }
     let (profile, reduction) = (options.profile, merged(&options.reduction, shrunk.reduction));
-    eprintln!("\nfailing seed: {seed}\nreproduce with:\n  scripts/simulate --profile {profile} --seed {seed} --count 1{reduction} --trace");
+    eprintln!(
+        "\nfailing seed: {seed}\nreproduce with:\n  scripts/simulate --profile {profile} --seed {seed} --count 1{reduction} --trace"
+    );
 }
 
 /// What the command line left out and what was left out since.
@@ -179,7 +185,8 @@ fn parse() -> Result<Options, String> {
             "--steps" => {
                 let steps = value()?;
                 let list = steps.split(',').filter(|step| *step != "none");
-                options.reduction.steps = Some(list.map(|step| number(&flag, step)).collect::<Result<_, _>>()?);
+                options.reduction.steps =
+                    Some(list.map(|step| number(&flag, step)).collect::<Result<_, _>>()?);
             }
             "--clients" => options.reduction.clients = Some(number(&flag, &value()?)?),
             "--locks" => options.reduction.locks = Some(number(&flag, &value()?)?),

@@ -138,7 +138,17 @@ impl Client {
         replicas: Replicas,
         history: History,
     ) -> Self {
-        Self { id, nodes, network, moments, replicas, history, attempts: 0, is_doubled: AtomicBool::new(false), old: Vec::new() }
+        Self {
+            id,
+            nodes,
+            network,
+            moments,
+            replicas,
+            history,
+            attempts: 0,
+            is_doubled: AtomicBool::new(false),
+            old: Vec::new(),
+        }
     }
 
     fn any_node(&self) -> NodeId {
@@ -207,7 +217,8 @@ impl Client {
     /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
     async fn acquire(&self, wish: Wish) -> bool {
         for _ in 0..4 {
-            let hangs_up = (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
+            let hangs_up =
+                (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
             match self.acquire_once(wish, hangs_up).await {
                 Came::Granted(..) => return true,
                 Came::NotDone | Came::Unknown if hangs_up.is_none() || one_in(2) => {

@@ -226,8 +226,7 @@ impl World {
 
     /// Who leads, as far as itself knows, in the latest term.
     pub(super) fn leader(&self) -> Option<NodeId> {
-        let replicas: Vec<SimReplica> =
-            self.replicas.lock().expect("one thread").values().cloned().collect();
+        let replicas: Vec<SimReplica> = self.replicas.lock().expect("one thread").values().cloned().collect();
         let leaders = replicas.iter().map(|replica| (replica.status(), replica.node_id()));
         let leading = leaders.filter(|(status, _)| status.is_leader);
         leading.map(|(status, node)| (status.term, node)).max().map(|(_, node)| node)
@@ -252,8 +251,7 @@ impl World {
 
     /// Puts the state of every replica into the journal, with the index that it is true at.
     pub(super) fn note_digests(&mut self) {
-        let replicas: Vec<SimReplica> =
-            self.replicas.lock().expect("one thread").values().cloned().collect();
+        let replicas: Vec<SimReplica> = self.replicas.lock().expect("one thread").values().cloned().collect();
         for replica in replicas {
             let journal = self.journal.clone();
             executor::spawn_on(WORLD, async move {

@@ -122,7 +122,9 @@ fn sixteen_planned_hand_overs_delay_an_expiry_by_less_than_they_may() {
         leaderless += executor::now() - begun;
         stage.strike(Fault::Crash { who: Who::Node(leader), power: false, back_ms: 0 });
         stage.run_until("all are back", |stage| {
-            (1..=3).all(|node| stage.world.replica(node).is_some_and(|replica| replica.status().not_ready.is_none()))
+            (1..=3).all(|node| {
+                stage.world.replica(node).is_some_and(|replica| replica.status().not_ready.is_none())
+            })
         });
     }
     let expired_at = |stage: &Stage| {

@@ -186,9 +186,7 @@ fn moment_of(lane: DiskLane, op: &DiskOp) -> Option<Moment> {
     match (lane, op) {
         (DiskLane::Log, DiskOp::Append { .. }) => Some(Moment::Written),
         (DiskLane::Log, DiskOp::Sync { .. }) => Some(Moment::Synced),
-        (DiskLane::Bulk, DiskOp::Rename { to, .. }) if to.starts_with("snap-") => {
-            Some(Moment::SnapshotNamed)
-        }
+        (DiskLane::Bulk, DiskOp::Rename { to, .. }) if to.starts_with("snap-") => Some(Moment::SnapshotNamed),
         (DiskLane::Bulk, DiskOp::Remove { file }) if file.starts_with("log") => Some(Moment::SegmentRemoved),
         _ => None,
     }

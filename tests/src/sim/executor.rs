@@ -221,7 +221,8 @@ pub(crate) fn end() -> Trace {
 /// Leaves a run whose program has panicked: what it leaves behind is in no state to be dropped.
 pub(crate) fn abandon() -> Trace {
     let left = SCHEDULER.with(|slot| slot.borrow_mut().take());
-    let trace = left.as_ref().map(|left| Trace { lines: left.lines.clone(), hash: left.hash, polls: left.polls });
+    let trace =
+        left.as_ref().map(|left| Trace { lines: left.lines.clone(), hash: left.hash, polls: left.polls });
     std::mem::forget(left);
     trace.unwrap_or_default()
 }

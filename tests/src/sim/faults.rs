@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS};
-use super::sometimes::saw;
 pub(crate) use super::moments::Moment;
+use super::sometimes::saw;
 
 /// Whom a fault hits; settled when it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,27 +49,81 @@ pub(crate) struct Aim {
 pub(crate) enum Fault {
     /// All links work again.
     Mend,
-    Isolate { who: Who, outgoing: bool, incoming: bool, ms: Option<u64> },
-    Halves { side: BTreeSet<u64>, ms: Option<u64> },
+    Isolate {
+        who: Who,
+        outgoing: bool,
+        incoming: bool,
+        ms: Option<u64>,
+    },
+    Halves {
+        side: BTreeSet<u64>,
+        ms: Option<u64>,
+    },
     /// Two halves that both reach one node.
-    Bridge { over: Who, ms: Option<u64> },
+    Bridge {
+        over: Who,
+        ms: Option<u64>,
+    },
     /// Everybody reaches a majority, and no two the same one.
-    Ring { ms: Option<u64> },
-    Flap { who: Who, times: u64, every_ms: u64 },
-    CutClient { client: u64, node: u64, ms: Option<u64> },
-    Weather { loss_percent: u64, double_percent: u64, delay_micros_max: u64 },
+    Ring {
+        ms: Option<u64>,
+    },
+    Flap {
+        who: Who,
+        times: u64,
+        every_ms: u64,
+    },
+    CutClient {
+        client: u64,
+        node: u64,
+        ms: Option<u64>,
+    },
+    Weather {
+        loss_percent: u64,
+        double_percent: u64,
+        delay_micros_max: u64,
+    },
     /// With `power`, disks lose what they had not synced.
-    Crash { who: Who, power: bool, back_ms: u64 },
+    Crash {
+        who: Who,
+        power: bool,
+        back_ms: u64,
+    },
     /// As SIGTERM does: hand leadership over, end.
-    Stop { who: Who, back_ms: u64 },
-    Start { who: Who },
-    Pause { who: Who, ms: u64 },
-    Resume { who: Who },
-    Rate { who: Who, parts_per_million: u64 },
-    ClientRate { client: u64, parts_per_million: u64 },
-    Disk { who: Who, how: DiskTrouble, ms: u64 },
-    DiskWell { who: Who, how: DiskTrouble },
-    Uncut { links: Vec<(u64, u64)> },
+    Stop {
+        who: Who,
+        back_ms: u64,
+    },
+    Start {
+        who: Who,
+    },
+    Pause {
+        who: Who,
+        ms: u64,
+    },
+    Resume {
+        who: Who,
+    },
+    Rate {
+        who: Who,
+        parts_per_million: u64,
+    },
+    ClientRate {
+        client: u64,
+        parts_per_million: u64,
+    },
+    Disk {
+        who: Who,
+        how: DiskTrouble,
+        ms: u64,
+    },
+    DiskWell {
+        who: Who,
+        how: DiskTrouble,
+    },
+    Uncut {
+        links: Vec<(u64, u64)>,
+    },
     Aimed(Aim),
 }
 
@@ -141,7 +195,10 @@ impl World {
             Fault::Stop { who, back_ms } => {
                 for node in self.resolve(&who, there) {
                     self.stop(node);
-                    self.later(1_500 + back_ms, Fault::Crash { who: Who::Node(node), power: false, back_ms: 0 });
+                    self.later(
+                        1_500 + back_ms,
+                        Fault::Crash { who: Who::Node(node), power: false, back_ms: 0 },
+                    );
                 }
             }
             Fault::Start { who } => {

@@ -114,7 +114,8 @@ impl Plan {
     /// The plan of a seed.
     pub fn of(seed: u64, profile: Profile) -> Self {
         // Another stream than the scheduler's: what is left out of the plan must not change anything else.
-        let mut draw = Draw { chance: SmallRng::seed_from_u64(seed ^ 0x0070_6c61_6e00), nodes: 3, clients: 0 };
+        let mut draw =
+            Draw { chance: SmallRng::seed_from_u64(seed ^ 0x0070_6c61_6e00), nodes: 3, clients: 0 };
         draw.nodes = if draw.one_in(4) { 5 } else { 3 };
         draw.clients = 3 + draw.below(6);
         let locks = 1 + draw.below(3);
@@ -144,8 +145,7 @@ impl Plan {
         plan.locks = reduction.locks.map_or(plan.locks, |locks| locks.min(plan.locks));
         plan.faults_ms = reduction.faults_ms.map_or(plan.faults_ms, |ms| ms.min(plan.faults_ms));
         let end = plan.faults_ms;
-        let is_kept =
-            |step: &Step| reduction.steps.as_ref().is_none_or(|steps| steps.contains(&step.number));
+        let is_kept = |step: &Step| reduction.steps.as_ref().is_none_or(|steps| steps.contains(&step.number));
         plan.steps.retain(|step| step.at_ms < end && is_kept(step));
         plan
     }

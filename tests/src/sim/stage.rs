@@ -45,7 +45,8 @@ impl Stage {
         }
         let mut stage = Self { world };
         stage.run_until("the cluster is formed", |stage| {
-            stage.world.leader().is_some() && (1..=nodes).all(|node| stage.replica(node).status().not_ready.is_none())
+            stage.world.leader().is_some()
+                && (1..=nodes).all(|node| stage.replica(node).status().not_ready.is_none())
         });
         stage
     }
@@ -179,10 +180,13 @@ pub(super) fn key(attempt: u8) -> AttemptKey {
 }
 
 /// As in service: nothing is shortened within a test.
-pub(super) const AMPLE: Tuning =
-    Tuning { snapshot_log_bytes: 1 << 20, log_kept_bytes: 1 << 20, segment_bytes: 1 << 20, housekeeping_ms: 500 };
+pub(super) const AMPLE: Tuning = Tuning {
+    snapshot_log_bytes: 1 << 20,
+    log_kept_bytes: 1 << 20,
+    segment_bytes: 1 << 20,
+    housekeeping_ms: 500,
+};
 
 /// Snapshots and purges after a few entries.
 pub(super) const TIGHT: Tuning =
     Tuning { snapshot_log_bytes: 1_000, log_kept_bytes: 300, segment_bytes: 1_000, housekeeping_ms: 100 };
-

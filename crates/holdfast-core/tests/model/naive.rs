@@ -174,6 +174,7 @@ impl Naive {
     fn renew(&mut self, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         match self.find(key).map(|at| (at, &self.attempts[at].state)) {
             Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
+            Some((_, State::Ended { fence: None, .. })) => Err(Rejection::NotHolder),
             Some((_, State::Ended { cause, .. })) => Err(told(*cause)),
             Some((_, State::Waits { .. })) | None => Err(Rejection::NotHolder),
         }

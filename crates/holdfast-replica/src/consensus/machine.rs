@@ -127,7 +127,8 @@ impl<R: Runtime> Machine<R> {
             EntryPayload::Blank | EntryPayload::Membership(_) => None,
         };
         let mut state = self.lock();
-        let Applied { outcomes, events } = group.as_ref().map(|group| state.table.apply(group)).unwrap_or_default();
+        let Applied { outcomes, events } =
+            group.as_ref().map(|group| state.table.apply(group)).unwrap_or_default();
         if let EntryPayload::Membership(membership) = payload {
             state.membership = StoredMembership::<R>::new(Some(log_id), membership);
         }

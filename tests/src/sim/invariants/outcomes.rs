@@ -41,8 +41,7 @@ pub(crate) fn check(journal: &Journal, lines: &[Line], doubled: &[Nanos]) -> Vec
             Kind::Renew => applied.renewals,
             Kind::Release => applied.releases,
         };
-        let is_doubled =
-            |line: &&Line| doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
+        let is_doubled = |line: &&Line| doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
         if is_there && lines.iter().all(|line| line.came == Came::NotDone && !is_doubled(line)) {
             let what = format!("{kind:?} of {key:?} was done, although its client was told that it was not");
             violations.push(Violation::new(NAME, what));

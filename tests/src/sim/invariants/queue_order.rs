@@ -134,7 +134,8 @@ impl<'a> Model<'a> {
         let Some((place, waiter)) =
             queue.waiting.iter().find(|(_, waiter)| waiter.key == event.key).map(|(p, w)| (*p, w.clone()))
         else {
-            let what = format!("entry {}: {lock} is granted to {:?}, who does not wait", entry.index, event.key);
+            let what =
+                format!("entry {}: {lock} is granted to {:?}, who does not wait", entry.index, event.key);
             return self.violations.push(Violation::new(NAME, what));
         };
         let (mut skipped, mut bypassed) = (false, None);
@@ -163,13 +164,13 @@ impl<'a> Model<'a> {
     /// Nobody waits on once its wait is over. (One whose turn came before that may well be let in by the same entry.)
     fn look_at_waits(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
         for (lock, queue) in &mut self.queues {
-            let over = |waiter: &Waiter| {
-                waiter.until_ms <= entry.cluster_ms && !unsettled.1.contains(&waiter.key)
-            };
+            let over =
+                |waiter: &Waiter| waiter.until_ms <= entry.cluster_ms && !unsettled.1.contains(&waiter.key);
             for waiter in queue.waiting.values().filter(|waiter| over(waiter)) {
                 let (index, lock, key) = (entry.index, lock.as_str(), waiter.key);
                 let late = entry.cluster_ms - waiter.until_ms;
-                let what = format!("entry {index}: {key:?} waits for {lock} {late} ms after its wait was over");
+                let what =
+                    format!("entry {index}: {key:?} waits for {lock} {late} ms after its wait was over");
                 self.violations.push(Violation::new(NAME, what));
             }
             queue.waiting.retain(|_, waiter| !over(waiter));
@@ -180,7 +181,8 @@ impl<'a> Model<'a> {
     fn look_at_free_locks(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
         let free = self.queues.iter().filter(|(_, queue)| !queue.is_held);
         let left = free.flat_map(|(lock, queue)| queue.waiting.values().map(move |waiter| (lock, waiter)));
-        let left: Vec<_> = left.filter(|(_, waiter)| self.is_there(waiter, entry.cluster_ms, unsettled)).collect();
+        let left: Vec<_> =
+            left.filter(|(_, waiter)| self.is_there(waiter, entry.cluster_ms, unsettled)).collect();
         let say = |(lock, waiter): (&&LockName, &Waiter)| {
             let (index, lock, key) = (entry.index, lock.as_str(), waiter.key);
             Violation::new(NAME, format!("entry {index}: {lock} is free and {key:?} waits for it"))

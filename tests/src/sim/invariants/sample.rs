@@ -1,8 +1,8 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, LockName, Metadata, NodeId, Op, Outcome, Owner, Ttl,
-    Wait,
+    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, LockName, Metadata, NodeId, Op, Outcome,
+    Owner, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;

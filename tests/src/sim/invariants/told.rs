@@ -62,11 +62,9 @@ fn request(line: &Line) -> Request {
 
 fn outcome(line: &Line, is_doubled: bool) -> Outcome {
     match &line.came {
-        Came::Granted(fence, expires_in_ms) => Outcome::Ok(Answer::Granted {
-            fence: *fence,
-            ttl_ms: line.ttl_ms,
-            expires_in_ms: *expires_in_ms,
-        }),
+        Came::Granted(fence, expires_in_ms) => {
+            Outcome::Ok(Answer::Granted { fence: *fence, ttl_ms: line.ttl_ms, expires_in_ms: *expires_in_ms })
+        }
         Came::Released(fence) => Outcome::Ok(Answer::Released { fence: *fence }),
         Came::Seen(holders, queue) => Outcome::Ok(Answer::Seen {
             holders: holders.iter().map(holder).collect(),
