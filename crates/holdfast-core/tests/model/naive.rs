@@ -113,7 +113,9 @@ impl Naive {
             return Err(told(cause));
         }
         let as_before = &known.asked;
-        if (&new.owner, new.ttl, &new.metadata) != (&as_before.owner, as_before.ttl, &as_before.metadata) {
+        let renewed_to = if let State::Holds(hold) = &known.state { hold.ttl } else { as_before.ttl };
+        let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
+        if !is_ttl_known || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata) {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
