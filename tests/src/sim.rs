@@ -28,3 +28,19 @@ pub use self::invariants::Violation;
 pub use self::plan::{Plan, Profile, Reduction, Step};
 pub use self::run::{Extent, Report, simulate};
 pub use self::shrink::{Shrunk, shrink};
+
+/// Plants the bug of this name in the runs of this thread. False if there is none.
+#[cfg(feature = "planted-bugs")]
+pub fn plant(name: &str) -> bool {
+    use holdfast_core::planted::Bug;
+
+    let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
+    holdfast_core::planted::plant(bug);
+    bug.is_some()
+}
+
+/// No bug can be planted in this build.
+#[cfg(not(feature = "planted-bugs"))]
+pub fn plant(_: &str) -> bool {
+    false
+}

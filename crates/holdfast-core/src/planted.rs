@@ -40,7 +40,7 @@ pub enum Bug {
     LeaderClockFromZero,
     UnclaimedNeverTakenBack,
     RenewalAnsweredBeforeCommit,
-    DiscardedTakenForNoEffect,
+    UnknownTakenForNoEffect,
 }
 
 impl Bug {
@@ -71,7 +71,7 @@ impl Bug {
         Self::LeaderClockFromZero,
         Self::UnclaimedNeverTakenBack,
         Self::RenewalAnsweredBeforeCommit,
-        Self::DiscardedTakenForNoEffect,
+        Self::UnknownTakenForNoEffect,
     ];
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_tests::sim::sometimes::{ALL, Sightings};
-use holdfast_tests::sim::{Extent, Plan, Profile, Reduction, Report, shrink, simulate};
+use holdfast_tests::sim::{Extent, Plan, Profile, Reduction, Report, plant, shrink, simulate};
 
 /// How long a failing run is made smaller.
 const SHRINKING: Duration = Duration::from_secs(90);
@@ -22,6 +22,7 @@ struct Options {
     jobs: usize,
     profile: Profile,
     reduction: Reduction,
+    bug: Option<String>,
     shows_trace: bool,
     must_see: bool,
 }
@@ -58,6 +59,13 @@ struct Tally {
     failed: Option<(u64, Report)>,
 }
 
+/// A bug is planted for each thread on its own.
+fn plant_if_asked(options: &Options) {
+    if let Some(bug) = &options.bug {
+        plant(bug); // Whether there is such a bug was found out before.
+    }
+}
+
 fn run_seeds(options: &Options, begun: Instant) -> Tally {
     let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let tally = Mutex::new(Tally::default());
@@ -67,25 +75,28 @@ fn run_seeds(options: &Options, begun: Instant) -> Tally {
         let is_late = limit.is_some_and(|limit| begun.elapsed() >= limit);
         has_run_all || is_late || is_over.load(Ordering::Relaxed)
     };
-    let work = || loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if is_done(number) {
-            return;
-        }
-        let seed = options.first + number;
-        let report = simulate(&Plan::of(seed, options.profile).reduced(&options.reduction));
-        if options.shows_trace {
-            print!("{}", report.trace.lines);
-            println!("trace hash {:016x}, {:?}", report.trace.hash, report.extent);
-        }
-        let mut tally = tally.lock().expect("counting does not panic");
-        tally.extent += report.extent;
-        for (what, times) in &report.sightings {
-            *tally.sightings.entry(what).or_default() += times;
-        }
-        if !report.violations.is_empty() {
-            is_over.store(true, Ordering::Relaxed);
-            tally.failed.get_or_insert((seed, report));
+    let work = || {
+        plant_if_asked(options);
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if is_done(number) {
+                return;
+            }
+            let seed = options.first + number;
+            let report = simulate(&Plan::of(seed, options.profile).reduced(&options.reduction));
+            if options.shows_trace {
+                print!("{}", report.trace.lines);
+                println!("trace hash {:016x}, {:?}", report.trace.hash, report.extent);
+            }
+            let mut tally = tally.lock().expect("counting does not panic");
+            tally.extent += report.extent;
+            for (what, times) in &report.sightings {
+                *tally.sightings.entry(what).or_default() += times;
+            }
+            if !report.violations.is_empty() {
+                is_over.store(true, Ordering::Relaxed);
+                tally.failed.get_or_insert((seed, report));
+            }
         }
     };
     std::thread::scope(|scope| {
@@ -142,6 +153,7 @@ fn fail(options: &Options, seed: u64, report: &Report) {
     for violation in &shrunk.report.violations {
         eprintln!("  VIOLATION {violation}");
     }
+    let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
     let (profile, reduction) = (options.profile, merged(&options.reduction, shrunk.reduction));
     eprintln!(
         "\nfailing seed: {seed}\nreproduce with:\n  scripts/simulate --profile {profile} --seed {seed} --count 1{reduction} --trace"
@@ -167,6 +179,7 @@ fn parse() -> Result<Options, String> {
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         profile: Profile::Mixed,
         reduction: Reduction::default(),
+        bug: None,
         shows_trace: false,
         must_see: false,
     };
@@ -191,10 +204,14 @@ fn parse() -> Result<Options, String> {
             "--clients" => options.reduction.clients = Some(number(&flag, &value()?)?),
             "--locks" => options.reduction.locks = Some(number(&flag, &value()?)?),
             "--faults-ms" => options.reduction.faults_ms = Some(number(&flag, &value()?)?),
+            "--bug" => options.bug = Some(value()?),
             "--trace" => options.shows_trace = true,
             "--must-see" => options.must_see = true,
             _ => return Err(format!("there is no flag {flag}")),
         }
+    }
+    if let Some(bug) = options.bug.as_deref().filter(|bug| !plant(bug)) {
+        return Err(format!("there is no bug {bug}, or this build has none (--features planted-bugs)"));
     }
     if options.count.is_none() && options.minutes.is_none() {
         options.count = Some(100);

@@ -13,7 +13,7 @@ use holdfast_replica::world::{AsyncRuntime, NodeId};
 use tokio::sync::oneshot;
 
 use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
-use super::faults::Moment;
+use super::faults::{Moment, Place};
 use super::moments::Moments;
 use super::network::Network;
 use super::runtime::SimRuntime;
@@ -221,7 +221,8 @@ impl Client {
                 (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
             match self.acquire_once(wish, hangs_up).await {
                 Came::Granted(..) => return true,
-                Came::NotDone | Came::Unknown if hangs_up.is_none() || one_in(2) => {
+                // One in five gives up for good.
+                Came::NotDone | Came::Unknown if !one_in(5) && (hangs_up.is_none() || one_in(2)) => {
                     SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
                 }
                 _ => return false,
@@ -253,8 +254,8 @@ impl Client {
                 async move {
                     let (acquired, delivery) = replica.acquire(wanted).await?;
                     delivery.delivered();
-                    if matches!(acquired, Acquired::Granted(_)) && moments.reach(Moment::ClientTold, node) {
-                        // The answer has left.
+                    if matches!(acquired, Acquired::Granted(_)) {
+                        moments.reach(Moment::ClientTold, Place::at(node)); // The answer is as good as gone.
                     }
                     Ok(acquired)
                 }
@@ -366,8 +367,9 @@ impl Client {
     }
 
     fn new_wish(&mut self, locks: u64) -> Wish {
-        let ttl_ms = if one_in(15) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
-        let wait_ms = pick(&[0, 0, 800, 4_000]);
+        let is_patient = one_in(12);
+        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 0, 800, 4_000]) };
+        let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
         Wish { lock: below(locks), attempt: self.new_attempt(), ttl_ms, wait_ms }
     }
 

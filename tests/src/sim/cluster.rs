@@ -14,7 +14,7 @@ use holdfast_replica::world::NodeId;
 use super::clients::{Client, History, Replicas, SimReplica};
 use super::disk::{Condition, SimDisk};
 use super::executor::{self, MS, Nanos, Shared, WORLD, below, run_until};
-use super::faults::Fault;
+use super::faults::{Fault, Place};
 use super::journal::SharedJournal;
 use super::moments::Moments;
 use super::network::{Network, SimTransport};
@@ -101,7 +101,7 @@ impl World {
                 return;
             }
             if let Some((_, fault)) = self.agenda.pop_first() {
-                self.strike(fault, 1);
+                self.strike(fault, Place::at(1));
             }
         }
     }

@@ -10,7 +10,7 @@ use holdfast_replica::disk::MemoryDisk;
 use holdfast_replica::world::{Disk, DiskDone, DiskLane, DiskOp};
 
 use super::executor::{self, Shared, below, one_in, true_sleep};
-use super::faults::{DiskTrouble, Moment};
+use super::faults::{DiskTrouble, Moment, Place};
 use super::moments::Moments;
 
 /// What has to be done, and what to call then.
@@ -173,7 +173,7 @@ impl Work {
                 Box::new(move |result| *tell.lock().expect("one thread") = result),
             );
             std::mem::replace(&mut *told.lock().expect("one thread"), Ok(()))?;
-            if moment.is_some_and(|moment| self.moments.reach(moment, self.node)) {
+            if moment.is_some_and(|moment| self.moments.reach(moment, Place::at(self.node))) {
                 executor::yield_now().await;
             }
         }

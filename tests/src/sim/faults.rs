@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS};
-pub(crate) use super::moments::Moment;
+pub(crate) use super::moments::{Moment, Place};
 use super::sometimes::saw;
 
 /// Whom a fault hits; settled when it happens.
@@ -20,6 +20,8 @@ pub(crate) enum Who {
     All,
     /// The node where the moment came that the fault was aimed at.
     There,
+    /// Who was at the other end then.
+    ThePeer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(crate) struct Aim {
     pub(crate) moment: Moment,
     /// So many such moments pass first.
     pub(crate) skip: u64,
-    pub(crate) then: Box<Fault>,
+    pub(crate) then: Vec<Fault>,
 }
 
 /// What goes wrong. Where there is an `ms` the trouble ends by itself after so long, otherwise with a later fault or with
@@ -62,6 +64,12 @@ pub(crate) enum Fault {
     /// Two halves that both reach one node.
     Bridge {
         over: Who,
+        ms: Option<u64>,
+    },
+    /// One side and the rest, which both reach one node.
+    Parted {
+        side: BTreeSet<u64>,
+        over: u64,
         ms: Option<u64>,
     },
     /// Everybody reaches a majority, and no two the same one.
@@ -134,9 +142,9 @@ impl fmt::Display for Fault {
 }
 
 impl World {
-    /// Does what a fault says; `there` is the node where its moment came.
-    pub(super) fn strike(&mut self, fault: Fault, there: u64) {
-        executor::tell(|| format!("FAULT {fault} (there: {there})"));
+    /// Does what a fault says; `there` is where its moment came.
+    pub(super) fn strike(&mut self, fault: Fault, there: Place) {
+        executor::tell(|| format!("FAULT {fault} (there: {})", there.node));
         match fault {
             Fault::Mend => self.network.with(|links| links.cut.clear()),
             Fault::Isolate { who, outgoing, incoming, ms } => {
@@ -163,6 +171,12 @@ impl World {
                 let left = |node: u64| node % 2 == 0;
                 let links =
                     self.links_where(|a, b| left(a) != left(b) && !over.contains(&a) && !over.contains(&b));
+                self.cut(links, ms);
+            }
+            Fault::Parted { side, over, ms } => {
+                let is_cut =
+                    |a: u64, b: u64| side.contains(&a) != side.contains(&b) && a != over && b != over;
+                let links = self.links_where(is_cut);
                 self.cut(links, ms);
             }
             Fault::Ring { ms } => {
@@ -265,7 +279,7 @@ impl World {
     }
 
     /// Who that is just now.
-    fn resolve(&self, who: &Who, there: u64) -> Vec<u64> {
+    fn resolve(&self, who: &Who, there: Place) -> Vec<u64> {
         match who {
             Who::Node(node) => vec![*node],
             Who::Leader => vec![self.leader().unwrap_or(1)],
@@ -275,7 +289,8 @@ impl World {
             }
             Who::These(nodes) => nodes.iter().copied().collect(),
             Who::All => (1..=self.nodes).collect(),
-            Who::There => vec![there],
+            Who::There => vec![there.node],
+            Who::ThePeer => vec![there.peer],
         }
     }
 
@@ -291,7 +306,7 @@ impl World {
         }
     }
 
-    fn flap(&mut self, who: &Who, there: u64, times: u64, every_ms: u64) {
+    fn flap(&mut self, who: &Who, there: Place, times: u64, every_ms: u64) {
         for node in self.resolve(who, there) {
             for turn in 0..times {
                 let isolate = Fault::Isolate {

@@ -34,6 +34,20 @@ pub(crate) enum Moment {
     ClientTold,
 }
 
+/// Where a moment came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) node: u64,
+    /// Who is at the other end, if anybody is; else the node itself.
+    pub(crate) peer: u64,
+}
+
+impl Place {
+    pub(crate) fn at(node: u64) -> Self {
+        Self { node, peer: node }
+    }
+}
+
 /// What waits for its moment, and what has come to it. Clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Moments(Arc<Mutex<Inner>>);
@@ -41,7 +55,7 @@ pub(crate) struct Moments(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     armed: Vec<Aim>,
-    due: Vec<(Fault, u64)>,
+    due: Vec<(Fault, Place)>,
 }
 
 impl Moments {
@@ -56,7 +70,7 @@ impl Moments {
     }
 
     /// Says that something has just happened. True if a fault was aimed at it: it happens once the running task yields.
-    pub(crate) fn reach(&self, moment: Moment, node: u64) -> bool {
+    pub(crate) fn reach(&self, moment: Moment, place: Place) -> bool {
         let mut inner = self.0.lock().expect("one thread");
         let mut hits = Vec::new();
         inner.armed.retain_mut(|aim| {
@@ -67,7 +81,7 @@ impl Moments {
                 aim.skip -= 1;
                 return true;
             }
-            hits.push(((*aim.then).clone(), node));
+            hits.extend(aim.then.iter().map(|fault| (fault.clone(), place)));
             false
         });
         let hit = !hits.is_empty();
@@ -79,7 +93,7 @@ impl Moments {
     }
 
     /// The faults whose moment has come, with the node where it came.
-    pub(crate) fn take_due(&self) -> Vec<(Fault, u64)> {
+    pub(crate) fn take_due(&self) -> Vec<(Fault, Place)> {
         std::mem::take(&mut self.0.lock().expect("one thread").due)
     }
 }

@@ -13,7 +13,7 @@ use holdfast_replica::world::{
 };
 
 use super::executor::{self, Nanos, Shared, WORLD, below, now, one_in, true_sleep};
-use super::faults::Moment;
+use super::faults::{Moment, Place};
 use super::moments::Moments;
 use super::runtime::SimRuntime;
 use super::sometimes::saw;
@@ -203,7 +203,7 @@ impl Network {
             CallKind::SnapshotChunk => Some(Moment::SnapshotChunkArrived),
             _ => None,
         };
-        if arrived.is_some_and(|moment| self.moments.reach(moment, to)) {
+        if arrived.is_some_and(|moment| self.moments.reach(moment, Place { node: to, peer: from })) {
             executor::yield_now().await;
         }
         let answered = match kind {
@@ -223,7 +223,7 @@ impl Network {
             false => drop(inbox), // Held while its answer is awaited, it would outlive its node.
         }
         let answer = told.await.ok()?; // A node that dies resets its connections.
-        if answered.is_some_and(|moment| self.moments.reach(moment, to)) {
+        if answered.is_some_and(|moment| self.moments.reach(moment, Place { node: to, peer: from })) {
             executor::yield_now().await;
         }
         if !self.cross(to, from).await && !self.try_again(to, from, lane).await {
@@ -267,7 +267,7 @@ impl Transport for SimTransport {
             _ => has_entries(kind, &body).then_some(Moment::EntriesSent),
         };
         if let Some(moment) = sent {
-            network.moments.reach(moment, from);
+            network.moments.reach(moment, Place { node: from, peer: to });
         }
         // On its way it outlives its sender.
         executor::spawn_on(WORLD, async move {

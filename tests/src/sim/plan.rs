@@ -128,10 +128,17 @@ impl Plan {
             housekeeping_ms: 60 + draw.below(700),
         };
         let mut steps = Vec::new();
+        let gambit_odds = if profile == Profile::Storage { 12 } else { 60 };
         let mut at_ms = draw.below(400);
         while at_ms < faults_ms {
-            let fault = draw.fault(profile, is_long);
-            steps.push(Step { number: steps.len(), at_ms, fault });
+            let faults = if draw.one_in(gambit_odds) {
+                draw.two_candidates()
+            } else {
+                vec![draw.fault(profile, is_long)]
+            };
+            for fault in faults {
+                steps.push(Step { number: steps.len(), at_ms, fault });
+            }
             at_ms += if draw.one_in(6) { 1_500 + draw.below(2_500) } else { 30 + draw.below(900) };
         }
         Self { seed, profile, nodes: draw.nodes, clients: draw.clients, locks, faults_ms, steps, tuning }
@@ -219,6 +226,23 @@ impl Draw {
             dice -= weight;
         }
         self.aimed()
+    }
+
+    /// Both neighbours of a node ask it for its vote in the same term, and each time it gives it its power goes.
+    fn two_candidates(&mut self) -> Vec<Fault> {
+        let middle = self.node();
+        let others = (1..=self.nodes).filter(|node| *node != middle);
+        let side = others.clone().take(self.nodes as usize / 2).collect();
+        let ms = Some(2_500 + self.below(2_000));
+        let down = Fault::Crash { who: Who::Node(middle), power: true, back_ms: 500 + self.below(500) };
+        // And the one that got it is not heard by the voter for a while.
+        let vote = |back_ms| {
+            let down = Fault::Crash { who: Who::There, power: true, back_ms };
+            let shun = Fault::Isolate { who: Who::ThePeer, outgoing: true, incoming: true, ms: Some(700) };
+            Fault::Aimed(Aim { moment: Moment::VoteGiven, skip: 0, then: vec![down, shun] })
+        };
+        let apart = Fault::Parted { side, over: middle, ms };
+        vec![apart, down, vote(self.below(30))]
     }
 
     fn links(&mut self) -> Fault {
@@ -325,6 +349,6 @@ impl Draw {
             14 => (Moment::ClientTold, many / 2, cut_off),
             _ => (Moment::EntriesAcknowledged, many, paused),
         };
-        Fault::Aimed(Aim { moment, skip, then: Box::new(then) })
+        Fault::Aimed(Aim { moment, skip, then: vec![then] })
     }
 }

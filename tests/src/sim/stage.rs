@@ -9,7 +9,7 @@ use holdfast_replica::world::NodeId;
 use super::clients::{SimReplica, name};
 use super::cluster::World;
 use super::executor::{self, MS, Nanos};
-use super::faults::Fault;
+use super::faults::{Fault, Place};
 use super::invariants::{self, Violation};
 use super::plan::{Plan, Profile, Tuning};
 
@@ -68,7 +68,7 @@ impl Stage {
     }
 
     pub(super) fn strike(&mut self, fault: Fault) {
-        self.world.strike(fault, 1);
+        self.world.strike(fault, Place::at(1));
     }
 
     pub(super) fn replica(&self, node: NodeId) -> SimReplica {

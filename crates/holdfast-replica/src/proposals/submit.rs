@@ -77,7 +77,7 @@ impl<R: Runtime> Paths<R> {
     /// Commands that have got no answer try again, in their order, until their deadline.
     pub(super) fn send_back(&self, mut group: Vec<Pending<R>>, is_tried: bool) {
         for pending in &mut group {
-            pending.is_tried |= is_tried;
+            pending.is_tried |= is_tried && !planted(Bug::UnknownTakenForNoEffect);
         }
         // The driver is gone only when the replica closes: dropping them tells their callers.
         let _ = self.give_back.send(group);
@@ -93,9 +93,6 @@ fn fate_of<R: Runtime, E>(told: Result<ClientWriteResult<Types<R>>, E>) -> Fate 
             | ClientWriteError::ChangeMembershipError(_)
             | ClientWriteError::PreconditionFailed(_),
         )) => Fate::NoEffect,
-        Ok(Err(ClientWriteError::LogEntryDiscarded(_))) if planted(Bug::DiscardedTakenForNoEffect) => {
-            Fate::NoEffect
-        }
         // Another leader may have kept the entry, whatever the hint in the error says.
         Ok(Err(ClientWriteError::LogEntryDiscarded(_))) | Err(_) => Fate::Unknown,
     }

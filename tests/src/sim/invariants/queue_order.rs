@@ -204,6 +204,8 @@ impl<'a> Model<'a> {
                 Op::Vouch { node, boot } => self.vouch(node.0, *boot, until),
                 Op::Acquire(Acquire { lock, key, home, wait, .. }) => {
                     let Some(queue) = self.queues.get_mut(lock) else { continue };
+                    // One that holds the lock by now vouches for nobody who waits.
+                    let waits = queue.waiting.values().any(|waiter| waiter.key == *key);
                     let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
                     let waiting = queue.waiting.values_mut();
                     if let Some(waiter) = waiting.chain(granted).find(|waiter| waiter.key == *key) {
@@ -214,7 +216,9 @@ impl<'a> Model<'a> {
                             waiter.homes.push(*home);
                         }
                         waiter.until_ms = entry.cluster_ms + wait.ms();
-                        self.vouch(home.node.0, home.boot, until);
+                        if waits {
+                            self.vouch(home.node.0, home.boot, until);
+                        }
                     }
                 }
                 Op::Abandon { lock, key, home } => {
