@@ -90,4 +90,13 @@ pub enum Rejection {
     /// The node's number is in use with another data folder.
     #[error("this node id belongs to another data folder")]
     ForeignStorage,
+    /// The lock is in use with another limit, or without one.
+    #[error("the lock is in use with another limit")]
+    LimitConflict {
+        /// In force; none if the lock is in use and counts no permits.
+        limit: Option<u32>,
+    },
+    /// There is no limit to change: nobody who counts permits holds the lock or waits for it.
+    #[error("nobody holds the lock or waits for it with a limit")]
+    NoLimit,
 }
