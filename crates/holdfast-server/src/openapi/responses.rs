@@ -40,7 +40,7 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         | ErrorCode::LeaseForced
         | ErrorCode::NotHolder => changes,
         ErrorCode::NoLeader => changes || matches!(route, Route::Get | Route::List | Route::Readyz),
-        ErrorCode::NoSpace => route == Route::Acquire,
+        ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
     }
 }
