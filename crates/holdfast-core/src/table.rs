@@ -135,6 +135,11 @@ impl LockTable {
         self.locks.get(lock).is_some_and(|lock| lock.holders.iter().any(|hold| hold.fence == fence))
     }
 
+    /// How many permits a lock has, while somebody uses it so.
+    pub fn limit_of(&self, lock: &LockName) -> Option<u32> {
+        self.locks.get(lock)?.limit
+    }
+
     fn register(&mut self, node: NodeId, storage: StorageId) -> Outcome {
         if self.nodes.register(node, storage) { Ok(Answer::Done) } else { Err(Rejection::ForeignStorage) }
     }

@@ -72,6 +72,13 @@ pub struct LockPage {
     pub seq: u64,
 }
 
+impl LockView {
+    /// How many permits are held; 0 where there is no limit.
+    pub fn permits_out(&self) -> u64 {
+        self.holders.iter().map(|holder| u64::from(holder.share.permits())).sum()
+    }
+}
+
 impl LockTable {
     /// One lock; a name that was never used is free.
     ///

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, Grant, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+use holdfast_core::{AttemptKey, Grant, LockName, Metadata, Owner, Rejection, Share, Ttl, Wait};
 
 use crate::world::NodeId;
 
@@ -174,6 +174,8 @@ pub struct Attempt {
     pub wait: Wait,
     /// The holder's own.
     pub metadata: Metadata,
+    /// How much of the lock.
+    pub share: Share,
 }
 
 /// Longest time that any call may take beyond its own wait.

@@ -145,6 +145,7 @@ impl Client {
                 ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
                 wait: Wait::from_ms(wait_ms).expect("within the limits"),
                 metadata: Metadata::default(),
+                share: holdfast_core::Share::Exclusive,
             };
             let hangs_up_early = wait_ms > 0 && one_in(12);
             let patience = match hangs_up_early {

@@ -122,7 +122,10 @@ impl Naive {
         let as_before = &known.asked;
         let renewed_to = if let State::Holds(hold) = &known.state { hold.ttl } else { as_before.ttl };
         let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
-        if share != known.share || !is_ttl_known || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata) {
+        if share != known.share
+            || !is_ttl_known
+            || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata)
+        {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
