@@ -1,16 +1,30 @@
 //! Whole replicas in one thread, under a seeded scheduler, with a simulated network, disk and clock.
 //!
 //! The code that runs is the product's own: everything that `holdfast_replica::world` asks of the world is handed in
-//! from here. The same seed gives the same run, event by event.
+//! from here. The same plan gives the same run, byte for byte of its trace.
 
-mod checks;
 mod clients;
 mod cluster;
+#[cfg(test)]
+mod directed;
 mod disk;
 mod executor;
 mod faults;
+mod invariants;
+mod journal;
+mod moments;
 mod network;
+mod plan;
+mod run;
 mod runtime;
+mod shrink;
+mod sights;
+pub mod sometimes;
+#[cfg(test)]
+mod stage;
 
-pub use self::checks::{Report, Violation};
-pub use self::cluster::{Profile, simulate};
+pub use self::executor::Trace;
+pub use self::invariants::Violation;
+pub use self::plan::{Plan, Profile, Reduction, Step};
+pub use self::run::{Extent, Report, simulate};
+pub use self::shrink::{Shrunk, shrink};

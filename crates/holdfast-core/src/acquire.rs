@@ -8,6 +8,7 @@ use crate::lease::Lease;
 use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::share::{Limit, Share};
 use crate::table::LockTable;
 use crate::time::Ttl;
@@ -48,6 +49,9 @@ impl LockTable {
 
     /// The same grant again, its lease set to the TTL in force again.
     fn repeat_held(&mut self, attempt: &Acquire) -> Outcome {
+        if planted(Bug::RepeatedAcquireGrantsAnew) {
+            self.grant_anew(&attempt.lock, &attempt.key);
+        }
         let is_same_call = |hold: &Hold| hold.home() == Some(attempt.home);
         let hold = self.locks.get(&attempt.lock).and_then(|lock| lock.hold(&attempt.key));
         let told = hold.is_some_and(is_same_call).then_some(attempt.home);
@@ -152,6 +156,9 @@ impl LockTable {
     }
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
+        if planted(Bug::RenewalRevivesExpiredLease) {
+            self.revive(lock, key);
+        }
         if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
             // An attempt that was only queued has never held the lock.
             let ended = self.endings.get(key, self.now).filter(|ending| ending.fence.is_some());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptKey, Fence};
 use crate::outcome::Rejection;
+use crate::planted::{Bug, planted};
 use crate::time::ClusterTime;
 
 /// How long an ending is remembered, in milliseconds of cluster time.
@@ -45,7 +46,8 @@ pub(crate) struct Ending {
 
 impl Ending {
     fn is_remembered(&self, now: ClusterTime) -> bool {
-        self.at.after(ENDING_KEPT_MS) > now
+        let kept_ms = if planted(Bug::TokenForgottenTooEarly) { 400 } else { ENDING_KEPT_MS };
+        self.at.after(kept_ms) > now
     }
 
     /// What a renewal or another acquire under the same token is told.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::planted::{Bug, planted};
 use crate::time::{ClusterTime, Ttl};
 
 /// A lease of the hold's own: it is over at the deadline unless it is renewed before.
@@ -21,7 +22,8 @@ impl Lease {
 
     /// Sets what is left to the TTL; it never adds.
     pub(crate) fn renew(&mut self, now: ClusterTime, ttl: Option<Ttl>) {
-        *self = Self::begin(now, ttl.unwrap_or(self.ttl));
+        let from = if planted(Bug::RenewalAddsTtl) { self.deadline } else { now };
+        *self = Self::begin(from, ttl.unwrap_or(self.ttl));
     }
 
     pub(crate) fn left_ms(&self, now: ClusterTime) -> u64 {

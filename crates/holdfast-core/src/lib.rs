@@ -22,6 +22,7 @@ mod lock;
 mod name;
 mod node;
 mod outcome;
+pub mod planted;
 mod release;
 mod share;
 mod snapshot;

@@ -5,6 +5,7 @@ use crate::ids::{AttemptKey, Fence, Home};
 use crate::lock::{Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 
 impl LockTable {
@@ -32,7 +33,7 @@ impl LockTable {
                 .and_then(|ticket| record.waiter_mut(ticket))
                 .is_some_and(|waiter| waiter.homes.remove(home)),
         };
-        if is_given_up {
+        if is_given_up || planted(Bug::AnyCallAbandons) {
             self.give_up(lock, key, Cause::Abandoned);
         }
         Ok(Answer::Done)
@@ -42,7 +43,8 @@ impl LockTable {
     fn give_up(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) -> Option<Option<Fence>> {
         let ticket = self.waiting.get(key).copied();
         let record = self.lock_mut(lock)?;
-        let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key) {
+        let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key || hold.is_taken_for(key))
+        {
             let fence = hold.fence;
             self.note_end(lock, hold, cause);
             self.settle(lock);

@@ -15,6 +15,7 @@ use crate::ids::{AttemptKey, ClusterId};
 use crate::lock::Lock;
 use crate::name::LockName;
 use crate::node::Nodes;
+use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
@@ -232,7 +233,7 @@ impl LockTable {
             format: FORMAT,
             now: self.now,
             cluster: self.cluster,
-            fence: self.fence,
+            fence: if planted(Bug::FenceKeptInMemory) { self.highest_held() } else { self.fence },
             ticket: self.ticket,
             seq: self.seq,
             nodes: self.nodes.clone(),
@@ -250,7 +251,11 @@ impl LockTable {
         self.snapshot().digest()
     }
 
-    fn restore(header: Header, locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
+    fn restore(header: Header, mut locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
+        if planted(Bug::WaiterLostInSnapshot) {
+            let alone = |lock: &Lock| Arc::new(Lock { queue: None, ..lock.clone() });
+            locks = locks.iter().map(|(name, lock)| (name.clone(), alone(lock))).collect();
+        }
         let mut timers = Timers::default();
         let mut waiting = BTreeMap::new();
         let (mut stalled, mut open) = (BTreeSet::new(), BTreeSet::new());
@@ -273,7 +278,7 @@ impl LockTable {
         Self {
             now: header.now,
             cluster: header.cluster,
-            fence: header.fence,
+            fence: if planted(Bug::FenceResetBySnapshot) { 0 } else { header.fence },
             ticket: header.ticket,
             seq: header.seq,
             locks,

@@ -13,6 +13,7 @@ use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::share::Share;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
@@ -172,6 +173,8 @@ impl LockTable {
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
                 self.note_end(&lock, hold, Cause::Expired);
                 self.settle(&lock);
+            } else if planted(Bug::WaitDeadlineIgnored) {
+                continue;
             } else if let Some(waiter) = record.remove_waiter(ticket) {
                 self.note_left(&lock, waiter, Cause::WaitTimeout);
                 self.settle(&lock);
@@ -190,6 +193,9 @@ impl LockTable {
             let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
             self.timers.clear(waiter.waiting.until, waiter.ticket);
             self.waiting.remove(&waiter.key);
+            if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
+                self.put_back(name, waiter.clone());
+            }
             if !self.grant_from_queue(name, waiter) {
                 break;
             }
@@ -200,8 +206,9 @@ impl LockTable {
     /// Who gets the lock now: the first who waits and is present, if there is room for him; nobody goes before him.
     fn next_in_turn(&self, name: &LockName) -> Option<Ticket> {
         let lock = self.locks.get(name).filter(|lock| !lock.is_full())?;
-        let first = self.present_waiters(lock).next()?;
-        lock.has_room_for(first.share).then_some(first.ticket)
+        let mut waiters = self.present_waiters(lock);
+        let next = if planted(Bug::QueueServedLastFirst) { waiters.last() } else { waiters.next() };
+        next.filter(|next| lock.has_room_for(next.share)).map(|next| next.ticket)
     }
 
     /// The attempt's place in the queue of the lock, if it waits there.
@@ -212,7 +219,10 @@ impl LockTable {
 
     /// Those who wait for the lock and whose client is there, in their order.
     pub(crate) fn present_waiters<'a>(&'a self, lock: &'a Lock) -> impl Iterator<Item = &'a Waiter> {
-        lock.waiters().filter(|waiter| waiter.homes.iter().any(|home| self.nodes.is_present(home, self.now)))
+        lock.waiters().filter(|waiter| {
+            let mut homes = waiter.homes.iter();
+            homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
+        })
     }
 
     /// False if there are no fences left: the waiter stays where it was.
@@ -221,12 +231,13 @@ impl LockTable {
             self.put_back(name, waiter);
             return false;
         };
+        let begin = if planted(Bug::LeaseBeginsWithTheWait) { waiter.waiting.since } else { self.now };
         let hold = Hold {
             ticket: waiter.ticket,
             key: waiter.key,
             owner: waiter.owner,
             fence,
-            lease: crate::lease::Lease::begin(self.now, waiter.ttl),
+            lease: crate::lease::Lease::begin(begin, waiter.ttl),
             asked_ttl: waiter.ttl,
             granted_at: self.now,
             unclaimed: Some(Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
     Acquire, Answer, AttemptKey, Cause, Grant, Home, LockName, NodeId as CoreNodeId, Op, Rejection, Share,
 };
@@ -105,6 +106,9 @@ impl<R: Runtime> Call<R> {
 
     /// Asks the leader until it knows whether a grant from the queue stands.
     async fn claim(&self, grant: &Grant, at: Position) -> ClaimReply {
+        if planted(Bug::ClaimNotConfirmed) {
+            return ClaimReply::Confirmed;
+        }
         let call = ClaimCall { lock: self.lock.clone(), fence: grant.fence, index: at.index };
         loop {
             let reply = self.inner.claim_once(&call).await;
@@ -188,7 +192,12 @@ async fn attend<R: Runtime>(
 ) -> Result<Acquired, CallFailure> {
     let outcome = call.inner.proposals.propose(op, CALL_TIMEOUT).await;
     match (outcome??, told) {
-        (Answer::Granted(grant), _) => Ok(Acquired::Granted(grant)),
+        (Answer::Granted(grant), told) => {
+            if told.is_some() {
+                call.inner.effects.waiters.note_told(call.home.call);
+            }
+            Ok(Acquired::Granted(grant))
+        }
         (Answer::Queued { .. }, Some(told)) => wait_in_queue(call, told).await,
         (answer, _) => unreachable!("an acquire is not answered with {answer:?}"),
     }

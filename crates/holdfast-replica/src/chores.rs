@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{Fence, NodeId as CoreNodeId, Op};
 use openraft::rt::WatchReceiver;
 use openraft_rt::{Instant as _, Select2};
@@ -27,11 +28,6 @@ const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Each node that has died with waiters at the head of a queue costs it this and a little more, one after the other, and
 /// together they may cost 2 s. A living node asks within a round trip; if it is slower, its waiter keeps its place.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
-const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
-/// A snapshot is due once the log behind the last one is larger than it, and than this.
-const SNAPSHOT_LOG_BYTES_MIN: u64 = 16 << 20;
-/// How much log stays behind a snapshot for followers that are a little late.
-const LOG_KEPT_BYTES: u64 = 16 << 20;
 
 /// Sleeps, unless the replica closes. False if it does.
 async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
@@ -48,6 +44,9 @@ impl<R: Runtime> Inner<R> {
                 (Some(leading), Some(due)) => {
                     let now = leading.now();
                     if due <= now {
+                        if planted(Bug::DeposedLeaderExpires) {
+                            self.machine.expire_alone(now);
+                        }
                         self.proposals.tick();
                         // The tick shows in the progress; should it get lost, this tries again.
                         Duration::from_millis(20)
@@ -83,6 +82,9 @@ impl<R: Runtime> Inner<R> {
         let mut first_seen: BTreeMap<Fence, R::Instant> = BTreeMap::new();
         while pause::<R>(&closing, CLAIM_CHECK_EVERY).await {
             let term = self.effects.progress.get().position.term;
+            if planted(Bug::UnclaimedNeverTakenBack) {
+                continue;
+            }
             let open = self.effects.claims.open_in(term);
             let now = R::Instant::now();
             first_seen.retain(|fence, _| open.contains(fence));
@@ -99,8 +101,12 @@ impl<R: Runtime> Inner<R> {
                         fence = fence.0,
                         "nobody claimed a grant from the queue: it is taken back"
                     );
-                    // Without an answer nobody knows: it stays revoked here, and only a later leader confirms it.
-                    self.run_errand(Op::Unclaim { lock, fence });
+                    // In this term or never: a later leader knows nothing of it, and may confirm the grant. Without an
+                    // answer nobody knows: it stays revoked here.
+                    let (proposals, term) = (self.proposals.clone(), leading.term);
+                    drop(R::spawn(async move {
+                        proposals.propose_in(term, &Op::Unclaim { lock, fence }, CALL_TIMEOUT).await;
+                    }));
                 }
             }
         }
@@ -123,12 +129,12 @@ impl<R: Runtime> Inner<R> {
 
     /// Keeps the log short: a snapshot when it outgrows the last one, then a purge behind it.
     pub(crate) async fn keep_house(&self, closing: Closing) {
-        while pause::<R>(&closing, HOUSEKEEPING_EVERY).await {
+        while pause::<R>(&closing, self.housekeeping.every).await {
             let (index, bytes) = self.snapshots.newest();
-            if self.log.bytes_since(index) > bytes.max(SNAPSHOT_LOG_BYTES_MIN) {
+            if self.log.bytes_since(index) > bytes.max(self.housekeeping.snapshot_log_bytes_min) {
                 let _ = self.raft.trigger().snapshot().await; // Fails only when openraft has stopped.
             }
-            if let Some(upto) = purge_point(&self.log, index) {
+            if let Some(upto) = purge_point(&self.log, index, self.housekeeping.log_kept_bytes) {
                 let _ = self.raft.trigger().purge_log(upto).await;
             }
             self.watch_space().await;
@@ -177,15 +183,15 @@ impl<R: Runtime> Inner<R> {
 }
 
 /// The last entry that may go: covered by the snapshot, and enough is left behind it.
-fn purge_point(log: &Log, snapshot_index: u64) -> Option<u64> {
+fn purge_point(log: &Log, snapshot_index: u64, kept_bytes: u64) -> Option<u64> {
     let first = log.first_index();
-    if snapshot_index <= first || log.bytes_since(first) < 2 * LOG_KEPT_BYTES {
+    if snapshot_index <= first || log.bytes_since(first) < 2 * kept_bytes {
         return None;
     }
     let (mut low, mut high) = (first, snapshot_index);
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        match log.bytes_since(middle) >= LOG_KEPT_BYTES {
+        match log.bytes_since(middle) >= kept_bytes {
             true => low = middle,
             false => high = middle - 1,
         }

@@ -1,9 +1,13 @@
 //! The face of a replica: what a server may ask of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, Grant, LockName, Metadata, Owner, Rejection, Share, Ttl, Wait};
+use holdfast_core::{
+    AttemptKey, Event, Grant, Group, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Share, Ttl,
+    Wait,
+};
 
 use crate::world::NodeId;
 
@@ -197,6 +201,46 @@ impl Default for Timing {
         Self { heartbeat_ms: 60, election_min_ms: 300, election_max_ms: 600 }
     }
 }
+
+/// When a node shortens its log. The defaults are for service; a simulation wants small ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// How often it looks.
+    pub every: Duration,
+    /// A snapshot is due once the log behind the last one is larger than it, and than this, in bytes.
+    pub snapshot_log_bytes_min: u64,
+    /// How much log stays behind a snapshot for followers that are a little late, in bytes.
+    pub log_kept_bytes: u64,
+}
+
+impl Default for Housekeeping {
+    fn default() -> Self {
+        Self { every: Duration::from_millis(500), snapshot_log_bytes_min: 16 << 20, log_kept_bytes: 16 << 20 }
+    }
+}
+
+/// What a replica has just done to its state.
+#[derive(Debug)]
+pub enum StateChange<'a> {
+    /// It applied the next entry of the log.
+    Entry {
+        /// Term of the entry.
+        term: u64,
+        /// The entry's commands; none for what openraft itself put into the log.
+        group: Option<&'a Group>,
+        /// What each came to.
+        outcomes: &'a [Outcome],
+        /// What happened.
+        events: &'a [Event],
+    },
+    /// It began with this state, or replaced its own: from a snapshot.
+    Snapshot,
+}
+
+/// Hears of each change of a replica's state, with the index of the last applied entry and the state as it is now.
+///
+/// Called with the state locked: must be quick, and must not look at the replica.
+pub type OnApplied = Arc<dyn Fn(u64, StateChange<'_>, &LockTable) + Send + Sync>;
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_core::ClusterTime;
+use holdfast_core::planted::{self, Bug, planted};
 use openraft::RaftMetrics;
 use openraft::rt::WatchReceiver;
 use openraft_rt::Instant as _;
@@ -34,6 +35,9 @@ impl<R: Runtime> Copy for Leading<R> {}
 impl<R: Runtime> Leading<R> {
     /// Cluster time now.
     pub(crate) fn now(&self) -> ClusterTime {
+        if planted(Bug::LeaseJudgedByWallClock) {
+            return ClusterTime(planted::wall_clock_ms());
+        }
         self.time.after(millis(R::Instant::now() - self.at))
     }
 }
@@ -92,6 +96,9 @@ impl<R: Runtime> Leadership<R> {
     /// What the leader before told goes on from the last entry only if it is the one that wrote that entry: another one,
     /// deposed without knowing, may have gone on counting beside its successor.
     fn clock_start(&self, progress: &Progress) -> ClusterTime {
+        if planted(Bug::LeaderClockFromZero) {
+            return ClusterTime(0);
+        }
         let (term, told) = *self.told.lock().expect("no code panics while it holds this");
         match term == progress.term_before {
             true => progress.now.max(told),
@@ -137,6 +144,9 @@ impl<R: Runtime> Leadership<R> {
     }
 
     fn is_backed(&self, metrics: &RaftMetrics<Types<R>>) -> bool {
+        if planted(Bug::OldLeaderReadsStale) {
+            return true;
+        }
         let is_alone = metrics.membership_config.voter_ids().count() == 1;
         is_alone || self.is_fresh(metrics.last_quorum_acked.as_ref().map(|at| **at))
     }

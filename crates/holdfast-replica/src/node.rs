@@ -9,6 +9,7 @@ use holdfast_core::{NodeId as CoreNodeId, StorageId};
 use openraft_rt_tokio::TokioRuntime;
 
 use crate::disk::{FolderDisk, OpenFolderError};
+use crate::handle::Housekeeping;
 pub use crate::handle::{OpenError, Timing};
 use crate::node_store::SledNodeStore;
 use crate::open::{OpenFolder, ReplicaParts};
@@ -73,6 +74,8 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         initial_cluster,
         log_disk_stats: disk.stats(DiskLane::Log),
         timing: options.timing,
+        housekeeping: Housekeeping::default(),
+        on_applied: None,
         client_url: options.client_url,
         version: options.version,
     })

@@ -19,10 +19,10 @@ use crate::consensus::snapshots::SnapshotStore;
 use crate::consensus::{Raft, codec};
 use crate::disk::DiskStats;
 use crate::effects::Effects;
-use crate::handle::{CALL_TIMEOUT, OpenError, Timing};
+use crate::handle::{CALL_TIMEOUT, Housekeeping, OnApplied, OpenError, Timing};
 use crate::identity::Identity;
 use crate::leadership::Leadership;
-use crate::log::Log;
+use crate::log::{Log, LogLimits, TrimmedTail};
 use crate::node_store::{NodeStore, check_witness};
 use crate::proposals::Driver;
 use crate::reads::Rounds;
@@ -49,6 +49,8 @@ pub struct OpenFolder {
     pub log: Log,
     /// Its snapshots.
     pub snapshots: SnapshotFiles,
+    /// What a crash had left incomplete at the end of the log.
+    pub trimmed: Option<TrimmedTail>,
 }
 
 impl OpenFolder {
@@ -62,6 +64,19 @@ impl OpenFolder {
         node_store: Arc<dyn NodeStore>,
         node_id: NodeId,
     ) -> Result<Self, OpenError> {
+        Self::open_with::<R>(disk, node_store, node_id, LogLimits::default()).await
+    }
+
+    /// Like [`OpenFolder::open`], with other sizes of the log.
+    ///
+    /// # Errors
+    /// See [`OpenFolder::open`].
+    pub async fn open_with<R: Runtime>(
+        disk: Arc<dyn Disk>,
+        node_store: Arc<dyn NodeStore>,
+        node_id: NodeId,
+        limits: LogLimits,
+    ) -> Result<Self, OpenError> {
         let identity = match Identity::load(&*disk).map_err(damaged)? {
             Some(identity) if identity.node_id != node_id => {
                 return Err(OpenError::Refused(format!(
@@ -73,7 +88,8 @@ impl OpenFolder {
             Some(identity) => identity,
             None => Identity::create(&*disk, node_id, random_u128::<R>()).await.map_err(damaged)?,
         };
-        let (log, report) = Log::open(disk.clone(), identity.storage_id).await.map_err(damaged)?;
+        let (log, report) =
+            Log::open_with(disk.clone(), identity.storage_id, limits).await.map_err(damaged)?;
         if report.fresh && identity.cluster_id.is_some() {
             return Err(OpenError::Damaged(
                 "the log (log-*.hf) is missing, although the node has been part of a cluster. This node must not \
@@ -81,7 +97,7 @@ impl OpenFolder {
                     .into(),
             ));
         }
-        if let Some(tail) = report.trimmed {
+        if let Some(tail) = &report.trimmed {
             tracing::warn!(
                 file = tail.file,
                 offset = tail.offset,
@@ -93,7 +109,7 @@ impl OpenFolder {
         let (snapshots, found) = SnapshotFiles::open(disk.clone()).await.map_err(damaged)?;
         check_snapshots(&log, &snapshots, &found)?;
         check_witness(&log, node_store.witness().as_ref()).map_err(damaged)?;
-        Ok(Self { disk, node_store, identity, log, snapshots })
+        Ok(Self { disk, node_store, identity, log, snapshots, trimmed: report.trimmed })
     }
 }
 
@@ -170,6 +186,10 @@ pub struct ReplicaParts {
     pub log_disk_stats: Arc<DiskStats>,
     /// How quickly a lost leader is noticed.
     pub timing: Timing,
+    /// When the log is shortened.
+    pub housekeeping: Housekeeping,
+    /// Hears of everything that is applied, if anybody wants to.
+    pub on_applied: Option<OnApplied>,
     /// Base URL that clients reach it by.
     pub client_url: String,
     /// Version of the program.
@@ -182,7 +202,7 @@ impl<R: Runtime> Replica<R> {
     /// # Errors
     /// If the folder cannot be used, or the timing makes no sense.
     pub async fn start(parts: ReplicaParts) -> Result<Self, OpenError> {
-        let OpenFolder { disk, node_store, identity, log, snapshots } = parts.folder;
+        let OpenFolder { disk, node_store, identity, log, snapshots, trimmed: _ } = parts.folder;
         let node_id = identity.node_id;
         let boot = u32::try_from(log.boot()).unwrap_or(u32::MAX);
         let snapshots = SnapshotStore::<R>::new(snapshots);
@@ -190,7 +210,7 @@ impl<R: Runtime> Replica<R> {
         let core_id = CoreNodeId(node_id);
         let waiters = Waiters::new(core_id, boot, errands.clone());
         let effects = Arc::new(Effects::new(waiters, Claims::new(core_id)));
-        let machine = Machine::open(snapshots.clone(), effects.clone()).map_err(damaged)?;
+        let machine = Machine::open(snapshots.clone(), effects.clone(), parts.on_applied).map_err(damaged)?;
         let slot = Arc::new(OnceLock::new());
         let network = Network::new(parts.transport.clone(), slot.clone());
         let config = config(parts.timing).map_err(OpenError::Refused)?;
@@ -218,6 +238,7 @@ impl<R: Runtime> Replica<R> {
             log,
             snapshots,
             tasks: Tasks::new(),
+            housekeeping: parts.housekeeping,
             errands,
             next_call: AtomicU32::new(1),
             has_recovered: AtomicBool::new(false),

@@ -42,6 +42,8 @@ pub(crate) struct Pending<R: Runtime> {
     is_tried: bool,
     /// It came from another node: it goes into this node's log or back.
     is_forwarded: bool,
+    /// Only this node may put it into the log, and only while it leads in this term.
+    only_in: Option<u64>,
     reply: oneshot::Sender<Result<Outcome, Unanswered>>,
 }
 
@@ -92,8 +94,17 @@ impl<R: Runtime> Proposals<R> {
     /// Proposes an operation and waits for its outcome, at most for `patience`.
     pub(crate) async fn propose(&self, op: &Op, patience: Duration) -> Result<Outcome, Unanswered> {
         self.stats.commands.fetch_add(1, Ordering::Relaxed);
-        let told = self.enqueue(EncodedOp::new(op), patience, false)?;
+        let told = self.enqueue(EncodedOp::new(op), patience, false, None)?;
         told.await.unwrap_or_else(|_| Err(Unanswered::UnknownOutcome("this node is shutting down".into())))
+    }
+
+    /// Proposes an operation that is right only in the term in which it was decided: it gets into the log under it, or
+    /// not at all.
+    pub(crate) async fn propose_in(&self, term: u64, op: &Op, patience: Duration) {
+        self.stats.commands.fetch_add(1, Ordering::Relaxed);
+        if let Ok(told) = self.enqueue(EncodedOp::new(op), patience, false, Some(term)) {
+            let _ = told.await; // Whether it got there, the log tells.
+        }
     }
 
     /// Takes commands that another node has forwarded.
@@ -102,7 +113,7 @@ impl<R: Runtime> Proposals<R> {
         op: EncodedOp,
         patience: Duration,
     ) -> Result<oneshot::Receiver<Result<Outcome, Unanswered>>, Unanswered> {
-        self.enqueue(op, patience, true)
+        self.enqueue(op, patience, true, None)
     }
 
     fn enqueue(
@@ -110,10 +121,12 @@ impl<R: Runtime> Proposals<R> {
         op: EncodedOp,
         patience: Duration,
         is_forwarded: bool,
+        only_in: Option<u64>,
     ) -> Result<oneshot::Receiver<Result<Outcome, Unanswered>>, Unanswered> {
         let (reply, told) = oneshot::channel();
         let since = <R::Instant as openraft_rt::Instant>::now();
-        let pending = Pending { op, since, deadline: since + patience, is_tried: false, is_forwarded, reply };
+        let deadline = since + patience;
+        let pending = Pending { op, since, deadline, is_tried: false, is_forwarded, only_in, reply };
         match self.queue.try_send(Request::Command(pending)) {
             Ok(()) => Ok(told),
             Err(mpsc::error::TrySendError::Full(_)) => {

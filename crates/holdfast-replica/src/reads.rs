@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ClusterTime;
+use holdfast_core::planted::{Bug, planted};
 use openraft::ReadPolicy;
 use openraft_rt::Select2;
 use tokio::sync::{mpsc, oneshot};
@@ -124,6 +125,9 @@ impl<R: Runtime> Rounds<R> {
     }
 
     async fn local_round(&self) -> Option<ReadPoint> {
+        if planted(Bug::OldLeaderReadsStale) {
+            return self.leadership.leading().map(|leading| ReadPoint { index: 0, now: leading.now() });
+        }
         let round = self.raft.get_read_log_id(ReadPolicy::ReadIndex);
         let (read_log_id, _) = R::timeout(ROUND_TIMEOUT, round).await.ok()?.ok()?;
         let leading = self.leadership.leading()?;

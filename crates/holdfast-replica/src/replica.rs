@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Op, Outcome, Ttl,
+    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Op, Outcome, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -19,7 +20,7 @@ use crate::consensus::machine::Machine;
 use crate::consensus::snapshots::SnapshotStore;
 use crate::disk::DiskStats;
 use crate::effects::Effects;
-use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Unanswered};
+use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, Unanswered};
 use crate::leadership::Leadership;
 use crate::log::Log;
 use crate::node_store::NodeStore;
@@ -71,6 +72,7 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) log: Log,
     pub(crate) snapshots: SnapshotStore<R>,
     pub(crate) tasks: Tasks<R>,
+    pub(crate) housekeeping: Housekeeping,
     pub(crate) errands: mpsc::UnboundedSender<Op>,
     pub(crate) next_call: AtomicU32,
     /// The state machine is at least as far as before the restart.
@@ -143,6 +145,12 @@ impl<R: Runtime> Replica<R> {
         key: AttemptKey,
         ttl: Option<Ttl>,
     ) -> Result<Grant, CallFailure> {
+        if planted(Bug::RenewalAnsweredBeforeCommit)
+            && let Standing::Held(grant) = self.0.machine.look(|state| state.table.standing(&lock, &key))
+        {
+            self.0.run_errand(Op::Renew { lock, key, ttl });
+            return Ok(grant);
+        }
         match self.0.propose(Op::Renew { lock, key, ttl }).await?? {
             Answer::Granted(grant) => Ok(grant),
             answer => unreachable!("a renewal is not answered with {answer:?}"),

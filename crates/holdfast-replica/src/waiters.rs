@@ -1,6 +1,6 @@
 //! The clients that wait at this node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use holdfast_core::{
@@ -9,6 +9,9 @@ use holdfast_core::{
 use tokio::sync::mpsc;
 
 use crate::effects::Position;
+
+/// So many calls are remembered as told: more than a node can be behind with.
+const TOLD_MAX: usize = 100_000;
 
 /// What happened to an attempt, for the call that waits for it.
 #[derive(Clone, Debug)]
@@ -40,13 +43,15 @@ pub(crate) struct Waiters {
     node: NodeId,
     boot: u32,
     calls: Mutex<BTreeMap<AttemptKey, Vec<Call>>>,
+    /// Calls that the leader itself has told of their grant, the latest ones.
+    told: Mutex<BTreeSet<u32>>,
     /// Commands that nobody waits for.
     errands: mpsc::UnboundedSender<Op>,
 }
 
 impl Waiters {
     pub(crate) fn new(node: NodeId, boot: u32, errands: mpsc::UnboundedSender<Op>) -> Self {
-        Self { node, boot, calls: Mutex::default(), errands }
+        Self { node, boot, calls: Mutex::default(), told: Mutex::default(), errands }
     }
 
     /// Hears from now on what happens to the attempt.
@@ -69,6 +74,21 @@ impl Waiters {
                 calls.remove(key);
             }
         }
+    }
+
+    /// The leader's answer to a call that is ready to wait is a grant: this node may apply it only when the call is over.
+    ///
+    /// A call that was proposed twice may be granted from the queue between the two, and the second answer tells of it.
+    pub(crate) fn note_told(&self, number: u32) {
+        let mut told = self.told.lock().expect("no code panics while it holds this");
+        told.insert(number);
+        if told.len() > TOLD_MAX {
+            told.pop_first();
+        }
+    }
+
+    fn is_told(&self, number: u32) -> bool {
+        self.told.lock().expect("no code panics while it holds this").contains(&number)
     }
 
     /// How many attempts have a client here.
@@ -102,7 +122,9 @@ impl Waiters {
     }
 
     fn give_up_orphan(&self, event: Event, home: Home) {
-        if let Happening::Acquired { from_queue: true, .. } = event.what {
+        if let Happening::Acquired { from_queue: true, .. } = event.what
+            && !self.is_told(home.call)
+        {
             let abandon = Op::Abandon { lock: event.lock, key: event.key, home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.
         }

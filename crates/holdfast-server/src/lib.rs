@@ -18,3 +18,6 @@ pub use config::{
 };
 pub use dev::{DevCluster, DevOptions, dev_cluster};
 pub use node::{Listeners, Node, ServeError, serve};
+
+const _: () =
+    assert!(!holdfast_core::planted::POSSIBLE, "a program that serves is never built with planted bugs");

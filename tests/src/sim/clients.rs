@@ -1,17 +1,23 @@
-//! Simulated clients: acquire, wait, renew, read, release, hang up, ask again elsewhere; and what they write down.
+//! Simulated clients: acquire, wait, renew, read, release, hang up, vanish, ask again elsewhere, replay what is long over;
+//! and what they write down.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+use holdfast_core::{AttemptKey, HolderSummary, LockName, Metadata, Owner, Rejection, Ttl, Wait};
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Consistency, Unanswered};
 use holdfast_replica::replica::Replica;
 use holdfast_replica::world::{AsyncRuntime, NodeId};
+use tokio::sync::oneshot;
 
-use super::executor::{self, Nanos, below, local_now, now, one_in};
+use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
+use super::faults::Moment;
+use super::moments::Moments;
 use super::network::Network;
 use super::runtime::SimRuntime;
+use super::sometimes::saw;
 
 /// A replica of the simulation.
 pub(crate) type SimReplica = Replica<SimRuntime>;
@@ -31,11 +37,11 @@ pub(crate) enum Deed {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// The attempt holds the lock with this fence.
-    Granted(u64),
+    /// The attempt holds the lock with this fence, for so many more milliseconds.
+    Granted(u64, u64),
     Released(Option<u64>),
-    /// The fence of whoever holds the lock.
-    Seen(Option<u64>),
+    /// Who holds the lock, and the owners of those who wait.
+    Seen(Vec<HolderSummary>, Vec<Owner>),
     Refused(Rejection),
     WaitTimeout,
     /// Nothing was done.
@@ -45,190 +51,239 @@ pub(crate) enum Came {
 }
 
 /// One line of the history; times are true ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) client: u64,
     pub(crate) node: NodeId,
     pub(crate) lock: u64,
-    pub(crate) attempt: u128,
+    pub(crate) attempt: AttemptKey,
     pub(crate) deed: Deed,
     pub(crate) ttl_ms: u64,
     pub(crate) invoked: Nanos,
     pub(crate) returned: Nanos,
     pub(crate) came: Came,
-    /// Until when, on its own clock with its safety margin, the client believes that it holds the lock.
-    pub(crate) believed_until: Option<Nanos>,
 }
 
 /// All that happened.
 pub(crate) type History = Arc<Mutex<Vec<Line>>>;
 
-/// One client.
-pub(crate) struct Client {
-    pub(crate) id: u64,
-    pub(crate) nodes: u64,
-    pub(crate) network: Network,
-    pub(crate) replicas: Replicas,
-    pub(crate) history: History,
+/// What an attempt asks for: the same whenever it is repeated.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    lock: u64,
+    attempt: AttemptKey,
+    ttl_ms: u64,
+    wait_ms: u64,
 }
 
-/// A client trusts nine tenths of its TTL: clocks may differ by a few in a hundred.
-const TRUST_PERCENT: u64 = 90;
+/// One client.
+pub(crate) struct Client {
+    id: u64,
+    nodes: u64,
+    network: Network,
+    moments: Moments,
+    replicas: Replicas,
+    history: History,
+    attempts: u16,
+    /// A copy of the call that is under way is still on its way.
+    is_doubled: AtomicBool,
+    /// Wishes that are over, for replays.
+    old: Vec<Wish>,
+}
+
 /// The longest that a client waits for an answer beyond its wait.
 const CALL_PATIENCE: Duration = Duration::from_secs(6);
+/// A connection that is closed says so again and again, for a while.
+const FIN_TRIES: u64 = 40;
+const FIN_AGAIN: Duration = Duration::from_millis(200);
+
+/// The client's end of a connection with a call on it. When it is dropped, word of it travels to the node as a message
+/// does: behind a cut the node goes on waiting.
+struct Connection {
+    network: Network,
+    client: u64,
+    node: NodeId,
+    hang_up: Option<oneshot::Sender<()>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let Some(hang_up) = self.hang_up.take() else { return };
+        let (network, client, node) = (self.network.clone(), self.client, self.node);
+        executor::spawn_on(WORLD, async move {
+            for _ in 0..FIN_TRIES {
+                if network.cross(client, node).await {
+                    break;
+                }
+                true_sleep(FIN_AGAIN).await;
+            }
+            drop(hang_up);
+        });
+    }
+}
+
+/// Why a call brought no answer.
+enum Mute {
+    /// Nobody took the connection.
+    NotConnected,
+    Lost,
+}
 
 impl Client {
-    fn replica(&self, node: NodeId) -> Option<SimReplica> {
-        self.replicas.lock().expect("one thread").get(&node).cloned()
+    pub(crate) fn new(
+        id: u64,
+        nodes: u64,
+        network: Network,
+        moments: Moments,
+        replicas: Replicas,
+        history: History,
+    ) -> Self {
+        Self {
+            id,
+            nodes,
+            network,
+            moments,
+            replicas,
+            history,
+            attempts: 0,
+            is_doubled: AtomicBool::new(false),
+            old: Vec::new(),
+        }
     }
 
     fn any_node(&self) -> NodeId {
         1 + below(self.nodes)
     }
 
-    fn note(&self, line: Line) {
-        executor::note(
-            line.returned
-                ^ (line.client << 40)
-                ^ (line.node << 50)
-                ^ line.ttl_ms
-                ^ u64::try_from(line.attempt).unwrap_or(0),
-        );
-        self.history.lock().expect("one thread").push(line);
+    /// An attempt of its own. The first four bytes say whose and which it is.
+    fn new_attempt(&mut self) -> AttemptKey {
+        self.attempts += 1;
+        let mut key = [0; 16];
+        let id = u16::try_from(self.id).expect("clients have small numbers");
+        key[..2].copy_from_slice(&id.to_be_bytes());
+        key[2..4].copy_from_slice(&self.attempts.to_be_bytes());
+        AttemptKey(key)
     }
 
-    /// Runs `ask` on a node and brings its answer back. None if no answer comes; then nobody knows.
+    /// Runs `ask` on a node and brings its answer back.
     async fn ask<T, F>(
         &self,
         node: NodeId,
         patience: Duration,
-        ask: impl FnOnce(SimReplica) -> F + Send,
-    ) -> Option<T>
+        ask: impl Fn(SimReplica) -> F + Send + Sync + 'static,
+    ) -> Result<T, Mute>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let me = self.id;
-        let network = self.network.clone();
+        let (me, network, replicas) = (self.id, self.network.clone(), self.replicas.clone());
+        let replica = move || replicas.lock().expect("one thread").get(&node).cloned();
         let call = async {
             if !network.cross(me, node).await {
                 std::future::pending::<()>().await;
             }
-            let future = ask(self.replica(node)?);
-            let (mut tell, told) = tokio::sync::oneshot::channel();
+            let future = ask(replica().ok_or(Mute::NotConnected)?);
+            let (tell, told) = oneshot::channel();
+            let (hang_up, hung_up) = oneshot::channel::<()>();
             executor::spawn_on(node, async move {
-                // A client that hangs up drops its call.
                 tokio::select! {
                     biased;
-                    () = tell.closed() => {}
-                    answer = future => { let _ = tell.send(answer); }
+                    _ = hung_up => {}
+                    answer = future => { let _ = tell.send(answer); } // The client may have given up.
                 }
             });
-            let answer = told.await.ok()?;
+            let mut connection =
+                Connection { network: network.clone(), client: me, node, hang_up: Some(hang_up) };
+            let answer = told.await.map_err(|_| Mute::Lost)?;
+            if let Some(hang_up) = connection.hang_up.take() {
+                let _ = hang_up.send(()); // The answer is on its way: there is nobody to tell.
+            }
             if !network.cross(node, me).await {
                 std::future::pending::<()>().await;
             }
-            Some(answer)
+            if network.doubles() {
+                self.is_doubled.store(true, Ordering::Relaxed);
+                let late = ask(replica().ok_or(Mute::Lost)?);
+                executor::spawn_on(node, async move {
+                    true_sleep(Duration::from_millis(below(1_500))).await;
+                    drop(late.await); // Its answer goes nowhere.
+                });
+            }
+            Ok(answer)
         };
-        SimRuntime::timeout(patience, Box::pin(call)).await.ok().flatten()
+        SimRuntime::timeout(patience, Box::pin(call)).await.unwrap_or(Err(Mute::Lost))
     }
 
     /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
-    async fn acquire(&self, lock: u64, attempt: u128, ttl_ms: u64, wait_ms: u64) -> Option<(u64, Nanos)> {
+    async fn acquire(&self, wish: Wish) -> bool {
         for _ in 0..4 {
-            let node = self.any_node();
-            let (invoked, sent) = (now(), local_now());
-            let wanted = Attempt {
-                lock: name(lock),
-                key: AttemptKey(attempt.to_be_bytes()),
-                owner: Owner::new(&format!("client-{}", self.id)).expect("a short label"),
-                ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
-                wait: Wait::from_ms(wait_ms).expect("within the limits"),
-                metadata: Metadata::default(),
-                share: holdfast_core::Share::Exclusive,
-            };
-            let hangs_up_early = wait_ms > 0 && one_in(12);
-            let patience = match hangs_up_early {
-                true => Duration::from_millis(below(wait_ms)),
-                false => Duration::from_millis(wait_ms) + CALL_PATIENCE,
-            };
-            let answer = self
-                .ask(node, patience, |replica| async move {
-                    replica.acquire(wanted).await.map(|(acquired, delivery)| {
-                        delivery.delivered();
-                        acquired
-                    })
-                })
-                .await;
-            let came = came_of_acquire(answer);
-            let believed_until = match came {
-                Came::Granted(_) => Some(self.believed(sent, ttl_ms)),
-                _ => None,
-            };
-            let deed = Deed::Acquire { wait_ms };
-            self.note(Line {
-                client: self.id,
-                node,
-                lock,
-                attempt,
-                deed,
-                ttl_ms,
-                invoked,
-                returned: now(),
-                came: came.clone(),
-                believed_until,
-            });
-            match came {
-                Came::Granted(fence) => return Some((fence, sent)),
-                Came::NotDone | Came::Unknown if !hangs_up_early || one_in(2) => {
+            let hangs_up =
+                (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
+            match self.acquire_once(wish, hangs_up).await {
+                Came::Granted(..) => return true,
+                Came::NotDone | Came::Unknown if hangs_up.is_none() || one_in(2) => {
                     SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
                 }
-                _ => return None,
+                _ => return false,
             }
         }
-        None
+        false
     }
 
-    /// True time until which a lease asked for at `sent` (own clock) is trusted.
-    fn believed(&self, sent: Nanos, ttl_ms: u64) -> Nanos {
-        let trusted = ttl_ms * 1_000_000 * TRUST_PERCENT / 100;
-        let left = (sent + trusted).saturating_sub(local_now());
-        now() + executor::true_span(Duration::from_nanos(left))
-    }
-
-    async fn renew(&self, lock: u64, attempt: u128, ttl_ms: u64) -> bool {
+    async fn acquire_once(&self, wish: Wish, hangs_up: Option<Duration>) -> Came {
+        let Wish { lock, attempt, ttl_ms, wait_ms } = wish;
         let node = self.any_node();
-        let (invoked, sent) = (now(), local_now());
-        let key = AttemptKey(attempt.to_be_bytes());
-        let answer = self
-            .ask(node, CALL_PATIENCE, |replica| async move { replica.renew(name(lock), key, None).await })
-            .await;
-        let came = match answer {
-            None => Came::Unknown,
-            Some(Ok(grant)) => Came::Granted(grant.fence.0),
-            Some(Err(failure)) => came_of_failure(failure),
+        let call = self.begin(node, wish, Deed::Acquire { wait_ms });
+        let wanted = Attempt {
+            lock: name(lock),
+            key: attempt,
+            owner: Owner::new(&label(&attempt)).expect("a short label"),
+            ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
+            wait: Wait::from_ms(wait_ms).expect("within the limits"),
+            metadata: Metadata::default(),
+            share: holdfast_core::Share::Exclusive,
         };
-        let holds = matches!(came, Came::Granted(_));
-        let believed_until = holds.then(|| self.believed(sent, ttl_ms));
-        self.note_simple(lock, attempt, Deed::Renew, (node, invoked), came, believed_until, ttl_ms);
+        if hangs_up.is_some() {
+            saw("a client hung up while it waited");
+        }
+        let patience = hangs_up.unwrap_or(Duration::from_millis(wait_ms) + CALL_PATIENCE);
+        let moments = self.moments.clone();
+        let answer = self
+            .ask(node, patience, move |replica| {
+                let (wanted, moments) = (wanted.clone(), moments.clone());
+                async move {
+                    let (acquired, delivery) = replica.acquire(wanted).await?;
+                    delivery.delivered();
+                    if matches!(acquired, Acquired::Granted(_)) && moments.reach(Moment::ClientTold, node) {
+                        // The answer has left.
+                    }
+                    Ok(acquired)
+                }
+            })
+            .await;
+        let came = came_of_acquire(answer);
+        self.complete(call, came.clone());
+        came
+    }
+
+    async fn renew(&self, wish: Wish) -> bool {
+        let node = self.any_node();
+        let call = self.begin(node, wish, Deed::Renew);
+        let answer = self
+            .ask(node, CALL_PATIENCE, move |replica| async move {
+                replica.renew(name(wish.lock), wish.attempt, None).await
+            })
+            .await;
+        let came = came_of(answer, |grant| Came::Granted(grant.fence.0, grant.expires_in_ms));
+        let holds = matches!(came, Came::Granted(..));
+        self.complete(call, came);
         holds
     }
 
-    async fn release(&self, lock: u64, attempt: u128) {
+    async fn release(&self, wish: Wish) {
         for _ in 0..3 {
-            let node = self.any_node();
-            let invoked = now();
-            let key = AttemptKey(attempt.to_be_bytes());
-            let answer = self
-                .ask(node, CALL_PATIENCE, |replica| async move { replica.release(name(lock), key).await })
-                .await;
-            let came = match answer {
-                None => Came::Unknown,
-                Some(Ok(fence)) => Came::Released(fence.map(|fence| fence.0)),
-                Some(Err(failure)) => came_of_failure(failure),
-            };
+            let came = self.release_once(wish).await;
             let is_over = !matches!(came, Came::Unknown | Came::NotDone);
-            self.note_simple(lock, attempt, Deed::Release, (node, invoked), came, None, 0);
             if is_over && !one_in(10) {
                 return; // One in ten says it again.
             }
@@ -236,91 +291,158 @@ impl Client {
         }
     }
 
+    async fn release_once(&self, wish: Wish) -> Came {
+        let node = self.any_node();
+        let call = self.begin(node, wish, Deed::Release);
+        let answer = self
+            .ask(node, CALL_PATIENCE, move |replica| async move {
+                replica.release(name(wish.lock), wish.attempt).await
+            })
+            .await;
+        let came = came_of(answer, |fence| Came::Released(fence.map(|fence| fence.0)));
+        self.complete(call, came.clone());
+        came
+    }
+
     async fn read(&self, lock: u64) {
         let node = self.any_node();
-        let invoked = now();
+        let wish = Wish { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0 };
+        let call = self.begin(node, wish, Deed::Read);
         let answer = self
-            .ask(node, CALL_PATIENCE, |replica| async move {
+            .ask(node, CALL_PATIENCE, move |replica| async move {
                 let look = move |table: &holdfast_core::LockTable, now| {
-                    table.view(&name(lock), now).holders.first().map(|holder| holder.fence.0)
+                    let view = table.view(&name(lock), now);
+                    let holders = view.holders.into_iter().map(|holder| HolderSummary {
+                        owner: holder.owner,
+                        fence: holder.fence,
+                        expires_in_ms: holder.expires_in_ms,
+                    });
+                    let queue = view.queue.into_iter().map(|waiter| waiter.owner);
+                    (holders.collect(), queue.collect())
                 };
                 replica.read(Consistency::Linearizable, look).await
             })
             .await;
         let came = match answer {
-            Some(Ok(fence)) => Came::Seen(fence),
-            Some(Err(_)) | None => Came::Unknown,
+            Ok(Ok((holders, queue))) => Came::Seen(holders, queue),
+            Ok(Err(_)) | Err(_) => Came::Unknown,
         };
-        self.note_simple(lock, 0, Deed::Read, (node, invoked), came, None, 0);
+        self.complete(call, came);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a line of the history has as many columns")]
-    fn note_simple(
-        &self,
-        lock: u64,
-        attempt: u128,
-        deed: Deed,
-        (node, invoked): (NodeId, Nanos),
-        came: Came,
-        believed_until: Option<Nanos>,
-        ttl_ms: u64,
-    ) {
-        let (client, returned) = (self.id, now());
-        self.note(Line {
-            client,
+    /// Notes that a call begins; until it is complete nobody knows what comes of it.
+    fn begin(&self, node: NodeId, wish: Wish, deed: Deed) -> usize {
+        let Wish { lock, attempt, ttl_ms, .. } = wish;
+        let line = Line {
+            client: self.id,
             node,
             lock,
             attempt,
             deed,
             ttl_ms,
-            invoked,
-            returned,
-            came,
-            believed_until,
+            invoked: now(),
+            returned: Nanos::MAX,
+            came: Came::Unknown,
+        };
+        let mut history = self.history.lock().expect("one thread");
+        history.push(line);
+        history.len() - 1
+    }
+
+    /// Notes what came of a call.
+    fn complete(&self, call: usize, came: Came) {
+        let mut history = self.history.lock().expect("one thread");
+        if self.is_doubled.swap(false, Ordering::Relaxed) {
+            // What the copy comes to, nobody will know.
+            let copy = history[call].clone();
+            history.push(copy);
+        }
+        let line = &mut history[call];
+        (line.returned, line.came) = (now(), came);
+        executor::tell(|| {
+            let Line { client, node, lock, attempt, deed, invoked, returned, came, .. } = line;
+            let took = returned.saturating_sub(*invoked) / 1_000;
+            format!("client {client} at node {node}, {took} us: {deed:?} lock-{lock} {attempt:?} => {came:?}")
         });
     }
 
-    fn new_attempt(&self) -> u128 {
-        (u128::from(self.id) << 64) | u128::from(below(u64::MAX))
+    fn new_wish(&mut self, locks: u64) -> Wish {
+        let ttl_ms = if one_in(15) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
+        let wait_ms = pick(&[0, 0, 800, 4_000]);
+        Wish { lock: below(locks), attempt: self.new_attempt(), ttl_ms, wait_ms }
     }
 
     /// Works on a few locks until this time.
-    pub(crate) async fn run(self, locks: u64, until: Nanos) {
+    pub(crate) async fn run(mut self, locks: u64, until: Nanos) {
         while now() < until {
-            let lock = below(locks);
+            let wish = self.new_wish(locks);
             if one_in(4) {
-                self.read(lock).await;
+                self.read(wish.lock).await;
             }
-            let ttl_ms = [400, 1_000, 2_500][usize::try_from(below(3)).expect("below three")];
-            let wait_ms = [0, 0, 800, 4_000][usize::try_from(below(4)).expect("below four")];
-            let attempt = self.new_attempt();
-            if let Some((_, _)) = self.acquire(lock, attempt, ttl_ms, wait_ms).await {
-                let mut holds = true;
-                for _ in 0..below(4) {
-                    SimRuntime::sleep(Duration::from_millis(below(ttl_ms / 2))).await;
-                    if holds && one_in(2) {
-                        holds = self.renew(lock, attempt, ttl_ms).await;
-                    }
-                }
-                if !one_in(4) {
-                    self.release(lock, attempt).await;
-                }
-            } else {
-                SimRuntime::sleep(Duration::from_millis(10 + below(100))).await;
+            if one_in(6) {
+                self.replay().await;
             }
+            match self.acquire(wish).await {
+                true => self.hold(wish).await,
+                false => SimRuntime::sleep(Duration::from_millis(10 + below(100))).await,
+            }
+            self.old.push(wish);
         }
     }
 
-    /// Tries until it gets the lock; says when.
-    pub(crate) async fn probe(self, lock: u64) -> Nanos {
-        loop {
-            let attempt = self.new_attempt();
-            if self.acquire(lock, attempt, 1_000, 2_000).await.is_some() {
-                return now();
+    /// What a holder does until it releases, vanishes or lets its lease run out.
+    async fn hold(&self, wish: Wish) {
+        if one_in(25) {
+            return SimRuntime::sleep(Duration::from_millis(1_000 + below(4_000))).await; // Nobody hears of it for a while.
+        }
+        let mut holds = true;
+        for _ in 0..below(4) {
+            // Some renew when it is just too late, or just in time.
+            let pause = if one_in(8) { wish.ttl_ms } else { below(wish.ttl_ms / 2) };
+            SimRuntime::sleep(Duration::from_millis(pause.min(3_000))).await;
+            if holds && one_in(2) {
+                holds = self.renew(wish).await;
             }
-            SimRuntime::sleep(Duration::from_millis(50)).await;
+        }
+        if !one_in(4) {
+            self.release(wish).await;
         }
     }
+
+    /// Sends an old request once more, as a middlebox or a forgotten process may do.
+    async fn replay(&self) {
+        let Some(at) = (!self.old.is_empty()).then(|| below(self.old.len() as u64)) else { return };
+        let wish = self.old[usize::try_from(at).expect("few")];
+        match below(3) {
+            0 => drop(self.acquire_once(Wish { wait_ms: 0, ..wish }, None).await),
+            1 => drop(self.renew(wish).await),
+            _ => drop(self.release_once(wish).await),
+        }
+    }
+
+    /// Waits in the queue until it gets the lock, holds it for a moment, and says when it got it.
+    pub(crate) async fn probe(mut self, lock: u64, tell: impl FnOnce(Nanos) + Send) {
+        let wish = loop {
+            let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
+            if self.acquire(wish).await {
+                break wish;
+            }
+            SimRuntime::sleep(Duration::from_millis(50)).await;
+        };
+        tell(now());
+        SimRuntime::sleep(Duration::from_millis(50)).await;
+        self.release(wish).await;
+    }
+}
+
+fn pick(choices: &[u64]) -> u64 {
+    choices[usize::try_from(below(choices.len() as u64)).expect("few")]
+}
+
+/// The public name of an attempt: whose and which.
+pub(crate) fn label(attempt: &AttemptKey) -> String {
+    let number = |at: usize| u16::from_be_bytes([attempt.0[at], attempt.0[at + 1]]);
+    format!("c{}-{}", number(0), number(2))
 }
 
 /// The name of a numbered lock.
@@ -328,20 +450,31 @@ pub(crate) fn name(lock: u64) -> LockName {
     LockName::new(&format!("lock-{lock}")).expect("a short name")
 }
 
-fn came_of_acquire(answer: Option<Result<Acquired, CallFailure>>) -> Came {
-    match answer {
-        None => Came::Unknown,
-        Some(Ok(Acquired::Granted(grant))) => Came::Granted(grant.fence.0),
-        Some(Ok(Acquired::WaitTimeout)) => Came::WaitTimeout,
-        Some(Ok(Acquired::Ended(rejection))) => Came::Refused(rejection),
-        Some(Err(failure)) => came_of_failure(failure),
-    }
+fn came_of_acquire(answer: Result<Result<Acquired, CallFailure>, Mute>) -> Came {
+    came_of(answer, |acquired| match acquired {
+        Acquired::Granted(grant) => Came::Granted(grant.fence.0, grant.expires_in_ms),
+        Acquired::WaitTimeout => Came::WaitTimeout,
+        Acquired::Ended(rejection) => Came::Refused(rejection),
+    })
 }
 
-fn came_of_failure(failure: CallFailure) -> Came {
-    match failure {
-        CallFailure::Rejected(rejection) => Came::Refused(rejection),
-        CallFailure::Unanswered(Unanswered::UnknownOutcome(_)) => Came::Unknown,
-        CallFailure::Unanswered(_) => Came::NotDone,
+fn came_of<T>(answer: Result<Result<T, CallFailure>, Mute>, told: impl FnOnce(T) -> Came) -> Came {
+    match answer {
+        Err(Mute::Lost) => Came::Unknown,
+        Err(Mute::NotConnected) => Came::NotDone,
+        Ok(Ok(answer)) => told(answer),
+        Ok(Err(CallFailure::Rejected(rejection))) => {
+            if matches!(rejection, Rejection::LeaseExpired | Rejection::LeaseReleased) {
+                saw("an old request was refused");
+            }
+            Came::Refused(rejection)
+        }
+        Ok(Err(CallFailure::Unanswered(Unanswered::UnknownOutcome(_)))) => Came::Unknown,
+        Ok(Err(CallFailure::Unanswered(why))) => {
+            if matches!(why, Unanswered::NoSpace(_)) {
+                saw("a node refused new attempts for want of space");
+            }
+            Came::NotDone
+        }
     }
 }

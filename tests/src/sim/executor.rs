@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -15,6 +16,9 @@ pub(crate) const WORLD: u64 = u64::MAX;
 
 /// Nanoseconds since the beginning of the run; true time or a node's own.
 pub(crate) type Nanos = u64;
+
+/// A millisecond.
+pub(crate) const MS: Nanos = 1_000_000;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -75,8 +79,24 @@ struct Scheduler {
     timers: BTreeMap<(Nanos, u64), (u64, Nanos, Waker)>,
     nodes: BTreeMap<u64, Node>,
     chance: SmallRng,
-    trace: u64,
+    /// What happened, for people, a line each.
+    lines: String,
+    /// A hash of every step.
+    hash: u64,
     polls: u64,
+    /// The world wants to act before the next step.
+    is_interrupted: bool,
+}
+
+/// What a run leaves behind: equal, byte for byte, whenever the same plan runs again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What happened, a line each.
+    pub lines: String,
+    /// A hash of every step of the scheduler.
+    pub hash: u64,
+    /// How many steps there were.
+    pub polls: u64,
 }
 
 impl Scheduler {
@@ -91,13 +111,15 @@ impl Scheduler {
             timers: BTreeMap::new(),
             nodes: BTreeMap::new(),
             chance: SmallRng::seed_from_u64(seed),
-            trace: 0xcbf2_9ce4_8422_2325,
+            lines: String::new(),
+            hash: 0xcbf2_9ce4_8422_2325,
             polls: 0,
+            is_interrupted: false,
         }
     }
 
     fn note(&mut self, value: u64) {
-        self.trace = (self.trace ^ value).wrapping_mul(0x0000_0100_0000_01b3);
+        self.hash = (self.hash ^ value).wrapping_mul(0x0000_0100_0000_01b3);
     }
 
     fn clock(&self, node: u64) -> Clock {
@@ -183,16 +205,26 @@ pub(crate) fn begin(seed: u64) {
     drop(old);
 }
 
-/// Ends the run: all tasks are dropped. Returns a hash of everything that was scheduled, and how many polls it took.
-pub(crate) fn end() -> (u64, u64) {
+/// Ends the run: all tasks are dropped.
+pub(crate) fn end() -> Trace {
     let (tasks, timers, result) = with(|scheduler| {
-        let result = (scheduler.trace, scheduler.polls);
+        let lines = std::mem::take(&mut scheduler.lines);
+        let result = Trace { lines, hash: scheduler.hash, polls: scheduler.polls };
         (std::mem::take(&mut scheduler.tasks), std::mem::take(&mut scheduler.timers), result)
     });
     drop((tasks, timers));
     let old = SCHEDULER.with(|slot| slot.borrow_mut().take());
     drop(old);
     result
+}
+
+/// Leaves a run whose program has panicked: what it leaves behind is in no state to be dropped.
+pub(crate) fn abandon() -> Trace {
+    let left = SCHEDULER.with(|slot| slot.borrow_mut().take());
+    let trace =
+        left.as_ref().map(|left| Trace { lines: left.lines.clone(), hash: left.hash, polls: left.polls });
+    std::mem::forget(left);
+    trace.unwrap_or_default()
 }
 
 /// True time.
@@ -203,15 +235,6 @@ pub(crate) fn now() -> Nanos {
 /// The time that the clock of the running node shows.
 pub(crate) fn local_now() -> Nanos {
     with(|scheduler| scheduler.clock(scheduler.running_on).local(scheduler.now))
-}
-
-/// True length of a span on the clock of the running node.
-pub(crate) fn true_span(local: Duration) -> Nanos {
-    with(|scheduler| {
-        let span = local.as_nanos() * 1_000_000
-            / u128::from(scheduler.clock(scheduler.running_on).parts_per_million);
-        u64::try_from(span).expect("a run is shorter than centuries")
-    })
 }
 
 /// Which node is running.
@@ -234,14 +257,37 @@ pub(crate) fn fork_chance() -> SmallRng {
     with(|scheduler| SmallRng::seed_from_u64(scheduler.chance.random()))
 }
 
-/// Makes `value` part of the trace.
-pub(crate) fn note(value: u64) {
-    with(|scheduler| scheduler.note(value));
+/// Makes a line part of the trace, with the time in front of it. Nothing without a run.
+pub(crate) fn tell(line: impl FnOnce() -> String) {
+    let line = line();
+    let _ = try_with(|scheduler| {
+        let now = scheduler.now;
+        // A string takes whatever is written to it.
+        let _ = writeln!(scheduler.lines, "{:>6}.{:06} {line}", now / MS, now % MS);
+    });
 }
 
-/// Starts a task on a node.
+/// Lets the world act once the running task has yielded.
+pub(crate) fn interrupt() {
+    with(|scheduler| scheduler.is_interrupted = true);
+}
+
+/// Lets others, and above all the world, go first.
+pub(crate) async fn yield_now() {
+    let mut has_yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Starts a task on a node; nothing if the run is over.
 pub(crate) fn spawn_on(node: u64, task: impl Future<Output = ()> + Send + 'static) {
-    with(|scheduler| {
+    let _ = try_with(|scheduler| {
         scheduler.next_task += 1;
         let id = scheduler.next_task;
         let waker = Waker::from(Arc::new(TaskWaker(id)));
@@ -299,9 +345,12 @@ pub(crate) fn set_rate(node: u64, parts_per_million: u64) {
     });
 }
 
-/// Runs until this true time.
-pub(crate) fn run_until(until: Nanos) {
+/// Runs until this true time; false if it stops before, because somebody has interrupted it.
+pub(crate) fn run_until(until: Nanos) -> bool {
     loop {
+        if with(|scheduler| std::mem::take(&mut scheduler.is_interrupted)) {
+            return false;
+        }
         if let Some((id, mut task, waker)) = with(Scheduler::draw) {
             match task.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(()) => {
@@ -327,7 +376,7 @@ pub(crate) fn run_until(until: Nanos) {
             Some(due) => due.into_iter().for_each(Waker::wake),
             None => {
                 with(|scheduler| scheduler.now = scheduler.now.max(until));
-                return;
+                return true;
             }
         }
     }
@@ -382,12 +431,10 @@ impl Drop for Sleep {
 pub(crate) type Shared<T> = Arc<Mutex<T>>;
 
 /// A sleep of this true length, whoever asks.
-pub(crate) async fn true_sleep(span: Duration) {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    spawn_on(WORLD, async move {
-        let span = u64::try_from(span.as_nanos()).expect("a run is shorter than centuries");
-        Sleep::until(local_now() + span).await;
-        let _ = tell.send(()); // Whoever slept may have been killed.
-    });
-    let _ = told.await; // The world's tasks are not killed.
+pub(crate) fn true_sleep(span: Duration) -> Sleep {
+    let span = u64::try_from(span.as_nanos()).expect("a run is shorter than centuries");
+    with(|scheduler| {
+        scheduler.next_timer += 1;
+        Sleep { node: WORLD, local: scheduler.now + span, number: scheduler.next_timer, at: None }
+    })
 }

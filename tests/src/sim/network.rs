@@ -7,12 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdfast_replica::peers::limits::unacknowledged_max;
 use holdfast_replica::world::{
     AsyncRuntime, CallError, CallKind, NodeId, PeerAddress, PeerLane, PeerService, Transport,
 };
 
 use super::executor::{self, Nanos, Shared, WORLD, below, now, one_in, true_sleep};
+use super::faults::Moment;
+use super::moments::Moments;
 use super::runtime::SimRuntime;
+use super::sometimes::saw;
 
 /// The state of all links.
 #[derive(Default)]
@@ -24,6 +28,8 @@ pub(crate) struct Links {
     /// Of a hundred requests so many arrive twice.
     pub(crate) double_percent: u64,
     pub(crate) delay_micros_max: u64,
+    /// When forwarded calls were made twice.
+    pub(crate) doubled: Vec<Nanos>,
     services: BTreeMap<NodeId, Arc<dyn PeerService>>,
     /// When the last message of a link arrives: a later one does not overtake it.
     arrivals: BTreeMap<(u64, u64, u8), Nanos>,
@@ -68,11 +74,38 @@ async fn serve(service: Arc<dyn PeerService>, inbox: Shared<Inbox>) {
 
 /// The network. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Network(Arc<Mutex<Links>>);
+pub(crate) struct Network {
+    links: Arc<Mutex<Links>>,
+    moments: Moments,
+}
+
+/// TCP sends again after this time at first.
+const RESEND_AFTER: Duration = Duration::from_millis(200);
+
+/// A heartbeat is shorter.
+const ENTRIES_LEN_MIN: usize = 64;
+
+fn has_entries(kind: CallKind, body: &Bytes) -> bool {
+    kind == CallKind::Append && body.len() >= ENTRIES_LEN_MIN
+}
 
 impl Network {
+    pub(crate) fn new(moments: Moments) -> Self {
+        Self { links: Arc::default(), moments }
+    }
+
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Links) -> T) -> T {
-        act(&mut self.0.lock().expect("one thread"))
+        act(&mut self.links.lock().expect("one thread"))
+    }
+
+    /// Whether a message is to arrive a second time.
+    pub(crate) fn doubles(&self) -> bool {
+        let double = self.with(|links| links.double_percent);
+        let doubles = double > 0 && below(100) < double;
+        if doubles {
+            saw("a message arrived twice");
+        }
+        doubles
     }
 
     pub(crate) fn register(&self, node: NodeId, service: Arc<dyn PeerService>) {
@@ -135,6 +168,26 @@ impl Network {
         Duration::from_micros(100 + below(max) + late)
     }
 
+    /// Sends what was lost once more, as TCP does, ever less often. Only chunks of snapshots, of which there is one at a
+    /// time under way: a later message must not overtake it.
+    async fn try_again(&self, from: u64, to: u64, lane: PeerLane) -> bool {
+        let mut pause = RESEND_AFTER;
+        while lane == PeerLane::Bulk && pause < unacknowledged_max(lane) {
+            true_sleep(pause).await;
+            if self.cross(from, to).await {
+                return true;
+            }
+            pause *= 2;
+        }
+        false
+    }
+
+    /// What was lost stays unacknowledged until the connection counts as broken.
+    async fn break_off(&self, lane: PeerLane) -> Option<Bytes> {
+        true_sleep(unacknowledged_max(lane)).await;
+        None
+    }
+
     async fn deliver(
         self,
         (from, to): (NodeId, NodeId),
@@ -142,9 +195,21 @@ impl Network {
         kind: CallKind,
         body: Bytes,
     ) -> Option<Bytes> {
-        if !self.arrive(from, to, at).await {
-            std::future::pending::<()>().await;
+        if !self.arrive(from, to, at).await && !self.try_again(from, to, lane).await {
+            return self.break_off(lane).await;
         }
+        let arrived = match kind {
+            CallKind::TransferLeader => Some(Moment::TransferArrived),
+            CallKind::SnapshotChunk => Some(Moment::SnapshotChunkArrived),
+            _ => None,
+        };
+        if arrived.is_some_and(|moment| self.moments.reach(moment, to)) {
+            executor::yield_now().await;
+        }
+        let answered = match kind {
+            CallKind::Vote => Some(Moment::VoteGiven),
+            _ => has_entries(kind, &body).then_some(Moment::EntriesAcknowledged),
+        };
         let service = self.service(to)?;
         let (tell, told) = tokio::sync::oneshot::channel();
         let inbox = self.with(|links| links.inboxes.entry((to, from, lane as u8)).or_default().clone());
@@ -153,12 +218,16 @@ impl Network {
             inbox.arrivals.push_back(Arrival { from, kind, body, tell });
             !std::mem::replace(&mut inbox.is_served, true)
         };
-        if begins {
-            executor::spawn_on(to, serve(service, inbox));
+        match begins {
+            true => executor::spawn_on(to, serve(service, inbox)),
+            false => drop(inbox), // Held while its answer is awaited, it would outlive its node.
         }
         let answer = told.await.ok()?; // A node that dies resets its connections.
-        if !self.cross(to, from).await {
-            std::future::pending::<()>().await;
+        if answered.is_some_and(|moment| self.moments.reach(moment, to)) {
+            executor::yield_now().await;
+        }
+        if !self.cross(to, from).await && !self.try_again(to, from, lane).await {
+            return self.break_off(lane).await;
         }
         Some(answer)
     }
@@ -180,9 +249,9 @@ impl Transport for SimTransport {
         timeout: Duration,
     ) -> BoxFuture<'static, Result<Bytes, CallError>> {
         let (from, to, network) = (self.node, to.node, self.network.clone());
-        let double = network.with(|links| links.double_percent);
         // Appends go over one connection, which doubles nothing; a forwarded call may be made twice.
-        if lane == PeerLane::Forward && double > 0 && below(100) < double {
+        if lane == PeerLane::Forward && network.doubles() {
+            network.with(|links| links.doubled.push(now()));
             let (network, body) = (network.clone(), body.clone());
             executor::spawn_on(WORLD, async move {
                 true_sleep(Duration::from_micros(below(300_000))).await;
@@ -192,6 +261,14 @@ impl Transport for SimTransport {
         }
         let (tell, told) = tokio::sync::oneshot::channel();
         let at = network.post(from, to, lane);
+        let sent = match kind {
+            CallKind::Claim => Some(Moment::ClaimSent),
+            CallKind::Propose => Some(Moment::ForwardSent),
+            _ => has_entries(kind, &body).then_some(Moment::EntriesSent),
+        };
+        if let Some(moment) = sent {
+            network.moments.reach(moment, from);
+        }
         // On its way it outlives its sender.
         executor::spawn_on(WORLD, async move {
             let _ = tell.send(network.deliver((from, to), (lane, at), kind, body).await);

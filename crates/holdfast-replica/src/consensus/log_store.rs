@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
 use futures_util::FutureExt;
+use holdfast_core::planted::{Bug, planted};
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use tokio::sync::oneshot;
@@ -103,6 +104,10 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
     }
 
     async fn save_vote(&mut self, vote: &VoteOf<R>) -> Result<(), io::Error> {
+        if planted(Bug::VoteNotSynced) {
+            self.log.set_vote(codec::encode_vote::<R>(vote), Box::new(|_| {}));
+            return Ok(());
+        }
         durable(|done| self.log.set_vote(codec::encode_vote::<R>(vote), done)).await
     }
 
@@ -126,6 +131,11 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
         I::IntoIter: OptionalSend,
     {
         let records = entries.into_iter().map(|entry| codec::encode_entry::<R>(&entry)).collect();
+        if planted(Bug::LogAcknowledgedBeforeSync) {
+            self.log.append(records, Box::new(|_| {}));
+            callback.io_completed(Ok(()));
+            return Ok(());
+        }
         self.log.append(records, Box::new(move |result| callback.io_completed(result)));
         Ok(())
     }
@@ -135,6 +145,7 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
     }
 
     async fn purge(&mut self, log_id: LogId<R>) -> Result<(), io::Error> {
-        durable(|done| self.log.purge(log_id.index, codec::encode_term::<R>(&log_id), done)).await
+        let beyond = if planted(Bug::PurgeBeyondSnapshot) { 5 } else { 0 };
+        durable(|done| self.log.purge(log_id.index + beyond, codec::encode_term::<R>(&log_id), done)).await
     }
 }

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt};
-use holdfast_core::{Applied, Group, LockTable};
+use holdfast_core::planted::{Bug, planted};
+use holdfast_core::{Applied, ClusterTime, Group, LockTable};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend};
 
@@ -12,6 +14,7 @@ use crate::consensus::codec;
 use crate::consensus::snapshots::{SnapshotBuilder, SnapshotStore};
 use crate::consensus::types::{LogId, Outcomes, SnapshotMeta, StoredMembership, Types};
 use crate::effects::{Effects, Position};
+use crate::handle::{OnApplied, StateChange};
 use crate::snapshot_files::SnapshotFile;
 use crate::world::Runtime;
 
@@ -41,17 +44,27 @@ pub(crate) struct Machine<R: Runtime> {
     state: Arc<Mutex<MachineState<R>>>,
     snapshots: SnapshotStore<R>,
     effects: Arc<Effects>,
+    on_applied: Option<OnApplied>,
 }
 
 impl<R: Runtime> Clone for Machine<R> {
     fn clone(&self) -> Self {
-        Self { state: self.state.clone(), snapshots: self.snapshots.clone(), effects: self.effects.clone() }
+        Self {
+            state: self.state.clone(),
+            snapshots: self.snapshots.clone(),
+            effects: self.effects.clone(),
+            on_applied: self.on_applied.clone(),
+        }
     }
 }
 
 impl<R: Runtime> Machine<R> {
     /// Begins with the newest snapshot, or with nothing.
-    pub(crate) fn open(snapshots: SnapshotStore<R>, effects: Arc<Effects>) -> io::Result<Self> {
+    pub(crate) fn open(
+        snapshots: SnapshotStore<R>,
+        effects: Arc<Effects>,
+        on_applied: Option<OnApplied>,
+    ) -> io::Result<Self> {
         let state = match snapshots.current() {
             Some((meta, file)) => MachineState {
                 table: crate::consensus::snapshots::read_table(&file)?,
@@ -64,8 +77,9 @@ impl<R: Runtime> Machine<R> {
                 membership: StoredMembership::<R>::default(),
             },
         };
-        effects.installed(state.position(), &state.table);
-        Ok(Self { state: Arc::new(Mutex::new(state)), snapshots, effects })
+        let machine = Self { state: Arc::new(Mutex::new(state)), snapshots, effects, on_applied };
+        machine.tell_replaced(&machine.lock());
+        Ok(machine)
     }
 
     /// Looks at the state; nothing is applied meanwhile, so be quick.
@@ -75,6 +89,27 @@ impl<R: Runtime> Machine<R> {
 
     fn lock(&self) -> MutexGuard<'_, MachineState<R>> {
         self.state.lock().expect("applying an entry does not panic")
+    }
+
+    fn tell_replaced(&self, state: &MachineState<R>) {
+        if let Some(tell) = &self.on_applied {
+            tell(state.position().index, StateChange::Snapshot, &state.table);
+        }
+        self.effects.installed(state.position(), &state.table);
+    }
+
+    fn replace(&self, state: &mut MachineState<R>, meta: &SnapshotMeta<R>, table: LockTable) {
+        state.table = table;
+        state.last_applied = meta.last_log_id;
+        state.membership = meta.last_membership.clone();
+        self.tell_replaced(state);
+    }
+
+    /// What only a planted bug does: leases end here, and nowhere else.
+    pub(crate) fn expire_alone(&self, now: ClusterTime) {
+        let mut state = self.lock();
+        let Applied { events, .. } = state.table.apply(&Group { now, ops: Vec::new() });
+        self.effects.applied(state.position(), &state.table, events);
     }
 
     /// Applies one entry and tells what followed, before anybody can see the next one.
@@ -92,11 +127,17 @@ impl<R: Runtime> Machine<R> {
             EntryPayload::Blank | EntryPayload::Membership(_) => None,
         };
         let mut state = self.lock();
-        let Applied { outcomes, events } = group.map(|group| state.table.apply(&group)).unwrap_or_default();
+        let Applied { outcomes, events } =
+            group.as_ref().map(|group| state.table.apply(group)).unwrap_or_default();
         if let EntryPayload::Membership(membership) = payload {
             state.membership = StoredMembership::<R>::new(Some(log_id), membership);
         }
         state.last_applied = Some(log_id);
+        if let Some(tell) = &self.on_applied {
+            let (term, group) = (codec::term_of::<R>(&log_id), group.as_ref());
+            let change = StateChange::Entry { term, group, outcomes: &outcomes, events: &events };
+            tell(log_id.index, change, &state.table);
+        }
         self.effects.applied(state.position(), &state.table, events);
         Ok(Outcomes(outcomes))
     }
@@ -135,15 +176,20 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine<R> {
         snapshot: SnapshotFile,
     ) -> Result<(), io::Error> {
         let table = crate::consensus::snapshots::read_table(&snapshot)?;
+        if planted(Bug::SnapshotInstalledAmidApply) {
+            let (machine, meta) = (self.clone(), meta.clone());
+            drop(R::spawn(async move {
+                R::sleep(Duration::from_millis(20)).await;
+                machine.replace(&mut machine.lock(), &meta, table);
+            }));
+            return Ok(());
+        }
         self.snapshots.adopt(meta, &snapshot).await?;
         let mut state = self.lock();
         if state.last_applied >= meta.last_log_id {
             return Ok(()); // Overtaken by entries that were applied meanwhile.
         }
-        state.table = table;
-        state.last_applied = meta.last_log_id;
-        state.membership = meta.last_membership.clone();
-        self.effects.installed(state.position(), &state.table);
+        self.replace(&mut state, meta, table);
         Ok(())
     }
 

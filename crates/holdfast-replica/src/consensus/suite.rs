@@ -102,7 +102,7 @@ async fn stores(disk: Arc<dyn Disk>) -> Stores {
     let (errands, _) = mpsc::unbounded_channel();
     let waiters = Waiters::new(CoreNodeId(1), 1, errands);
     let effects = Arc::new(Effects::new(waiters, Claims::new(CoreNodeId(1))));
-    let machine = Machine::open(SnapshotStore::new(files), effects).unwrap();
+    let machine = Machine::open(SnapshotStore::new(files), effects, None).unwrap();
     (FromAnywhere { store: LogStore::new(log.clone()), log }, machine)
 }
 

@@ -20,6 +20,8 @@ use crate::world::{PeerAddress, Runtime, Transport};
 /// How long the driver waits before it looks again for a leader.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+const OTHER_TERM: &str = "this node does not lead in that term any more";
+
 /// Groups and forwards commands.
 pub(crate) struct Driver<R: Runtime> {
     queue: mpsc::Receiver<Request<R>>,
@@ -159,6 +161,7 @@ impl<R: Runtime> Driver<R> {
     async fn propose_group(&mut self, leading: Leading<R>) {
         let permit = self.groups.clone().acquire_owned().await.expect("the semaphore is never closed");
         self.gather();
+        self.fail_where(|pending| pending.only_in.is_some_and(|term| term != leading.term), OTHER_TERM);
         let group = self.take_group();
         let wants_tick = std::mem::take(&mut self.wants_tick);
         if !group.is_empty() || wants_tick {
@@ -174,6 +177,7 @@ impl<R: Runtime> Driver<R> {
         }
         let permit = self.batches.clone().acquire_owned().await.expect("the semaphore is never closed");
         self.gather();
+        self.fail_where(|pending| pending.only_in.is_some(), OTHER_TERM);
         self.fail_where(|pending| pending.is_forwarded, "this node does not lead");
         let batch = self.take_group();
         if !batch.is_empty() {

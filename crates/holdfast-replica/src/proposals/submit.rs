@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{GroupEncoder, Outcome};
 use openraft::errors::ClientWriteError;
 use openraft::impls::OneshotResponder;
@@ -92,6 +93,9 @@ fn fate_of<R: Runtime, E>(told: Result<ClientWriteResult<Types<R>>, E>) -> Fate 
             | ClientWriteError::ChangeMembershipError(_)
             | ClientWriteError::PreconditionFailed(_),
         )) => Fate::NoEffect,
+        Ok(Err(ClientWriteError::LogEntryDiscarded(_))) if planted(Bug::DiscardedTakenForNoEffect) => {
+            Fate::NoEffect
+        }
         // Another leader may have kept the entry, whatever the hint in the error says.
         Ok(Err(ClientWriteError::LogEntryDiscarded(_))) | Err(_) => Fate::Unknown,
     }

@@ -1,0 +1,177 @@
+//! Bugs that can be planted, to see that the simulation finds them.
+//!
+//! Without the feature `planted-bugs` there are none: [`planted`] is false at compile time and leaves nothing behind. With
+//! it a thread that simulates can choose one; the program that serves refuses to be built with it.
+
+use crate::ending::Cause;
+use crate::ids::AttemptKey;
+use crate::lease::Lease;
+use crate::lock::Hold;
+use crate::name::{LockName, Metadata, Owner};
+use crate::share::Share;
+use crate::table::LockTable;
+use crate::time::Ttl;
+
+/// A bug that can be planted. Each stands for an error that is easily made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Bug {
+    FenceResetBySnapshot,
+    FenceKeptInMemory,
+    WaiterGrantedTwice,
+    WaiterLostInSnapshot,
+    ReleaseMatchedByOwner,
+    RenewalRevivesExpiredLease,
+    TokenForgottenTooEarly,
+    QueueServedLastFirst,
+    WaitDeadlineIgnored,
+    RenewalAddsTtl,
+    GoneWaitersNeverSkipped,
+    LeaseBeginsWithTheWait,
+    RepeatedAcquireGrantsAnew,
+    AnyCallAbandons,
+    VoteNotSynced,
+    LogAcknowledgedBeforeSync,
+    PurgeBeyondSnapshot,
+    SnapshotInstalledAmidApply,
+    LeaseJudgedByWallClock,
+    DeposedLeaderExpires,
+    OldLeaderReadsStale,
+    ClaimNotConfirmed,
+    LeaderClockFromZero,
+    UnclaimedNeverTakenBack,
+    RenewalAnsweredBeforeCommit,
+    DiscardedTakenForNoEffect,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 26] = [
+        Self::FenceResetBySnapshot,
+        Self::FenceKeptInMemory,
+        Self::WaiterGrantedTwice,
+        Self::WaiterLostInSnapshot,
+        Self::ReleaseMatchedByOwner,
+        Self::RenewalRevivesExpiredLease,
+        Self::TokenForgottenTooEarly,
+        Self::QueueServedLastFirst,
+        Self::WaitDeadlineIgnored,
+        Self::RenewalAddsTtl,
+        Self::GoneWaitersNeverSkipped,
+        Self::LeaseBeginsWithTheWait,
+        Self::RepeatedAcquireGrantsAnew,
+        Self::AnyCallAbandons,
+        Self::VoteNotSynced,
+        Self::LogAcknowledgedBeforeSync,
+        Self::PurgeBeyondSnapshot,
+        Self::SnapshotInstalledAmidApply,
+        Self::LeaseJudgedByWallClock,
+        Self::DeposedLeaderExpires,
+        Self::OldLeaderReadsStale,
+        Self::ClaimNotConfirmed,
+        Self::LeaderClockFromZero,
+        Self::UnclaimedNeverTakenBack,
+        Self::RenewalAnsweredBeforeCommit,
+        Self::DiscardedTakenForNoEffect,
+    ];
+}
+
+/// Whether bugs can be planted in this build.
+pub const POSSIBLE: bool = cfg!(feature = "planted-bugs");
+
+/// Whether this bug is planted.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline]
+pub const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use self::switch::{plant, planted, set_wall_clock, wall_clock_ms};
+
+#[cfg(feature = "planted-bugs")]
+#[allow(clippy::disallowed_macros, reason = "never in a build that serves")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    std::thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static WALL_CLOCK: Cell<fn() -> u64> = const { Cell::new(|| 0) };
+    }
+
+    /// Plants a bug for this thread, or none.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    /// Whether this bug is planted on this thread.
+    pub fn planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// Where [`Bug::LeaseJudgedByWallClock`] gets its time from, on this thread.
+    pub fn set_wall_clock(clock: fn() -> u64) {
+        WALL_CLOCK.set(clock);
+    }
+
+    /// What the wall clock of the running node shows, in milliseconds.
+    pub fn wall_clock_ms() -> u64 {
+        WALL_CLOCK.get()()
+    }
+}
+
+/// What the wall clock of the running node shows: nobody who serves asks for it.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline]
+pub const fn wall_clock_ms() -> u64 {
+    0
+}
+
+/// What only a planted bug does.
+impl LockTable {
+    /// What is left of the fences where nobody keeps their number.
+    pub(crate) fn highest_held(&self) -> u64 {
+        let holders = self.locks.values().flat_map(|lock| &lock.holders);
+        holders.map(|hold| hold.fence.0).max().unwrap_or(0)
+    }
+
+    /// Another fence for the same hold.
+    pub(crate) fn grant_anew(&mut self, lock: &LockName, key: &AttemptKey) {
+        let fence = self.next_fence();
+        let hold = self.lock_mut(lock).and_then(|lock| lock.hold_mut(key));
+        if let (Some(fence), Some(hold)) = (fence, hold) {
+            hold.fence = fence;
+        }
+    }
+
+    /// A free lock goes back to the one whose lease is over.
+    pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey) {
+        let is_free = self.locks.get(lock).is_none_or(|lock| lock.is_unused());
+        let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == Cause::Expired);
+        let Some(fence) = ending.and_then(|ending| ending.fence).filter(|_| is_free) else { return };
+        let hold = Hold {
+            ticket: self.next_ticket(),
+            key: *key,
+            owner: Owner::default(),
+            fence,
+            lease: Lease::begin(self.now, Ttl::default()),
+            asked_ttl: Ttl::default(),
+            granted_at: self.now,
+            unclaimed: None,
+            told: None,
+            share: Share::Exclusive,
+            metadata: Metadata::default(),
+        };
+        self.admit(lock, hold, false);
+    }
+}
+
+impl Hold {
+    /// Whether an attempt is taken for the one that holds, having the same owner. The simulation's keys begin with two
+    /// bytes that say whose they are.
+    pub(crate) fn is_taken_for(&self, key: &AttemptKey) -> bool {
+        planted(Bug::ReleaseMatchedByOwner) && self.key.0[..2] == key.0[..2]
+    }
+}

@@ -1,0 +1,130 @@
+//! No lease ends before its time, and none later than promised: at most a second while a leader serves, and at most the
+//! time without a leader and a second more for each change of leaders.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Answer, AttemptKey, Cause, Happening, Op};
+
+use super::Violation;
+use crate::sim::executor::{MS, Nanos};
+use crate::sim::journal::{Entry, Journal};
+
+const NAME: &str = "a lease lasts its time, and no longer than promised";
+/// A leader that serves speaks at least this often while a lease is running, on the slowest clock.
+const SILENCE_MS_MAX: u64 = 650;
+/// The slowest clock counts this many thousandths.
+const SLOWEST_PER_MILLE: u64 = 975;
+/// A second, and what a commit takes where disk and network are slow.
+const GRACE: Nanos = 1_200 * MS;
+
+/// A hold as this file understands it.
+struct Lease {
+    ttl_ms: u64,
+    /// Cluster time.
+    deadline_ms: u64,
+    /// When its last beginning was applied.
+    begun: Nanos,
+    begun_index: u64,
+}
+
+pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut leases: BTreeMap<AttemptKey, Lease> = BTreeMap::new();
+    for entry in journal.entries.values() {
+        let mut found = |what: String| {
+            violations.push(Violation::new(NAME, format!("entry {}: {what}", entry.index)));
+        };
+        for event in &entry.events {
+            match event.what {
+                Happening::Acquired { ttl, .. } => {
+                    leases.insert(event.key, begin(entry, ttl.ms()));
+                }
+                Happening::Ended { fence, cause, .. } => {
+                    let Some(lease) = leases.remove(&event.key) else { continue };
+                    if cause != Cause::Expired {
+                        continue;
+                    }
+                    if entry.cluster_ms < lease.deadline_ms {
+                        let early = lease.deadline_ms - entry.cluster_ms;
+                        found(format!("fence {fence} ended {early} ms before its time"));
+                    }
+                    if let Some(late) = lateness(journal, entry, &lease) {
+                        found(format!("fence {fence} ended {} ms later than promised", late / MS));
+                    }
+                }
+                Happening::Queued | Happening::Left(_) => {}
+            }
+        }
+        for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
+            let (Op::Renew { key, .. } | Op::Acquire(holdfast_core::Acquire { key, .. })) = op else {
+                continue;
+            };
+            if let (Ok(Answer::Granted(_)), Some(lease)) = (outcome, leases.get_mut(key)) {
+                *lease = begin(entry, lease.ttl_ms);
+            }
+        }
+        for (key, lease) in &leases {
+            if lease.deadline_ms <= entry.cluster_ms {
+                let over = entry.cluster_ms - lease.deadline_ms;
+                found(format!("the lease of {key:?} goes on {over} ms after its time"));
+            }
+        }
+        leases.retain(|_, lease| lease.deadline_ms > entry.cluster_ms);
+    }
+    violations
+}
+
+fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
+    let deadline_ms = entry.cluster_ms + ttl_ms;
+    Lease { ttl_ms, deadline_ms, begun: entry.first_at, begun_index: entry.index }
+}
+
+/// By how much it was too late, in true time; none if it was not.
+fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
+    let longest = lease.ttl_ms * MS * 1_000 / SLOWEST_PER_MILLE;
+    let (mut excused, mut last, mut term) = (GRACE, lease.begun, None);
+    for entry in journal.entries.range(lease.begun_index..=end.index).map(|(_, entry)| entry) {
+        // Nobody led, or whoever led could do nothing.
+        excused += entry.first_at.saturating_sub(last).saturating_sub(SILENCE_MS_MAX * MS);
+        if term.is_some_and(|term| term != entry.term) {
+            excused += GRACE;
+        }
+        (last, term) = (entry.first_at, Some(entry.term));
+    }
+    let due = lease.begun + longest + excused;
+    (end.first_at > due).then(|| end.first_at - due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{acquired, ended, journal};
+    use super::*;
+
+    #[test]
+    fn an_expiry_before_its_time_is_found() {
+        let begun = (0, vec![], vec![acquired(1, 1, false)]);
+        let rightly = (1_000, vec![], vec![ended(1, 1, Cause::Expired)]);
+        assert_eq!(check(&journal(vec![begun.clone(), rightly])), []);
+        let early = (999, vec![], vec![ended(1, 1, Cause::Expired)]);
+        assert!(check(&journal(vec![begun, early]))[0].what.contains("1 ms before its time"));
+    }
+
+    #[test]
+    fn a_lease_that_goes_on_after_its_time_is_found() {
+        let begun = (0, vec![], vec![acquired(1, 1, false)]);
+        let tick = (1_000, vec![], vec![]);
+        assert!(check(&journal(vec![begun, tick]))[0].what.contains("goes on 0 ms after its time"));
+    }
+
+    #[test]
+    fn cluster_time_that_stands_still_under_a_leader_is_found() {
+        let mut entries = vec![(0, vec![], vec![acquired(1, 1, false)])];
+        entries.extend((1..8).map(|n| (n * 500, vec![], vec![])));
+        entries.push((4_000, vec![], vec![ended(1, 1, Cause::Expired)]));
+        let mut journal = journal(entries);
+        for entry in journal.entries.values_mut() {
+            entry.cluster_ms /= 4; // A clock that counts a quarter.
+        }
+        assert!(check(&journal)[0].what.contains("later than promised"));
+    }
+}

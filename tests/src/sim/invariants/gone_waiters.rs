@@ -1,0 +1,118 @@
+//! Waiters whose client has gone cost those behind them two seconds at most, all of them together.
+//!
+//! Looked at once the faults are over and a leader has settled: before, it may be the leader or the waiter's node itself
+//! that is not there.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Cause, Event, Fence, Happening, Home, NodeId, Op};
+
+use super::Violation;
+use crate::sim::clients::name;
+use crate::sim::executor::{MS, Nanos};
+use crate::sim::journal::Journal;
+use crate::sim::run::Probe;
+
+const NAME: &str = "gone waiters cost two seconds at most";
+/// From the end of the faults until a leader is elected and has caught up.
+const SETTLING: Nanos = 3_000 * MS;
+/// What is promised, and what a commit and two clocks may take.
+const COST_MAX: Nanos = 2_400 * MS;
+
+pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut locks: Vec<_> = probes.iter().map(|probe| (probe.lock, probe.asked, probe.granted)).collect();
+    locks.sort_unstable_by_key(|(lock, _, granted)| (*lock, granted.unwrap_or(Nanos::MAX)));
+    locks.dedup_by_key(|(lock, ..)| *lock);
+    for (lock, asked, granted) in locks {
+        let served = granted.unwrap_or(asked + crate::sim::run::HEALING);
+        let cost = longest_cost(journal, lock, asked + SETTLING, served);
+        if cost > COST_MAX {
+            let what = format!("lock-{lock} was given to those who have gone for {} ms", cost / MS);
+            violations.push(Violation::new(NAME, what));
+        }
+    }
+    violations
+}
+
+/// The longest time within the span from the first grant to one who had gone until somebody who is there has it.
+fn longest_cost(journal: &Journal, lock: u64, from: Nanos, until: Nanos) -> Nanos {
+    let (lock, boots) = (name(lock), last_boots(journal));
+    let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
+    let taken_back: Vec<Fence> = journal.events().filter_map(|(_, event)| unclaimed(event)).collect();
+    let within = |since: Nanos, at: Nanos| at.min(until).saturating_sub(since.max(from));
+    let (mut longest, mut cost_since) = (0, None);
+    for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
+        match event.what {
+            Happening::Acquired { fence, from_queue: true, .. }
+                if event.home.is_some_and(is_gone) && taken_back.contains(&fence) =>
+            {
+                cost_since.get_or_insert(entry.first_at);
+            }
+            Happening::Acquired { .. } => {
+                let since = cost_since.take().unwrap_or(entry.first_at);
+                longest = longest.max(within(since, entry.first_at));
+            }
+            Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
+        }
+        if let Some(since) = cost_since {
+            longest = longest.max(within(since, entry.first_at));
+        }
+    }
+    longest
+}
+
+fn unclaimed(event: &Event) -> Option<Fence> {
+    match event.what {
+        Happening::Ended { fence, cause: Cause::Unclaimed, .. } => Some(fence),
+        _ => None,
+    }
+}
+
+/// The last start of each node that has spoken.
+fn last_boots(journal: &Journal) -> BTreeMap<NodeId, u32> {
+    let mut boots: BTreeMap<NodeId, u32> = BTreeMap::new();
+    for op in journal.entries.values().flat_map(|entry| &entry.ops) {
+        let (node, boot) = match op {
+            Op::Vouch { node, boot } => (*node, *boot),
+            Op::Acquire(acquire) => (acquire.home.node, acquire.home.boot),
+            _ => continue,
+        };
+        let last = boots.entry(node).or_default();
+        *last = boot.max(*last);
+    }
+    boots
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::Answer;
+
+    use super::super::sample::{acquired, ended, journal};
+    use super::*;
+
+    /// Two who have gone, one after the other, and then one who is there.
+    fn rows(served_ms: u64) -> Journal {
+        let at = |ms| 3_000 + ms;
+        let vouch = Op::Vouch { node: NodeId(1), boot: 2 };
+        let mut journal = journal(vec![
+            (at(0), vec![(vouch, Ok(Answer::Done))], vec![]),
+            (at(100), vec![], vec![acquired(2, 2, true)]),
+            (at(700), vec![], vec![ended(2, 2, Cause::Unclaimed), acquired(3, 3, true)]),
+            (at(1_300), vec![], vec![ended(3, 3, Cause::Unclaimed)]),
+            (at(served_ms), vec![], vec![acquired(4, 4, true)]),
+        ]);
+        for entry in journal.entries.values_mut() {
+            entry.events.iter_mut().for_each(|event| event.lock = name(0));
+        }
+        journal.entries.get_mut(&5).unwrap().events[0].home = Some(super::super::sample::home_of_start(2));
+        journal
+    }
+
+    #[test]
+    fn gone_waiters_that_cost_too_much_together_are_found() {
+        let probe = |ms: u64| Probe { lock: 0, asked: 0, granted: Some((3_000 + ms) * MS) };
+        assert_eq!(check(&rows(2_100), &[probe(2_100)]), []);
+        assert!(check(&rows(2_600), &[probe(2_600)])[0].what.contains("for 2500 ms"));
+    }
+}

@@ -1,0 +1,181 @@
+//! What clients were told agrees with what was applied: nothing acknowledged is lost, nothing that "was not done" was
+//! done, and a call that is repeated has one effect. What nobody told them is looked up in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_core::{AttemptKey, Cause, Happening, Op};
+
+use super::Violation;
+use crate::sim::clients::{Came, Deed, Line};
+use crate::sim::executor::Nanos;
+use crate::sim::journal::Journal;
+use crate::sim::sometimes::saw;
+
+const NAME: &str = "what was told agrees with what was applied";
+
+/// What was applied for one attempt.
+#[derive(Debug, Default)]
+struct Applied {
+    acquires: bool,
+    releases: bool,
+    renewals: bool,
+    /// Fences of its grants that were not taken back.
+    fences: BTreeSet<u64>,
+}
+
+/// `doubled` are the times at which a call between nodes was sent twice: while a call is under way then, its second copy may
+/// do what the first one rightly says was not done.
+pub(crate) fn check(journal: &Journal, lines: &[Line], doubled: &[Nanos]) -> Vec<Violation> {
+    let applied = applied(journal);
+    let nothing = Applied::default();
+    let mut violations = Vec::new();
+    for (key, applied) in &applied {
+        if applied.fences.len() > 1 {
+            violations.push(Violation::new(NAME, format!("{key:?} was granted twice: {:?}", applied.fences)));
+        }
+    }
+    for ((key, kind), lines) in by_call(lines) {
+        let applied = applied.get(&key).unwrap_or(&nothing);
+        let is_there = match kind {
+            Kind::Acquire => applied.acquires,
+            Kind::Renew => applied.renewals,
+            Kind::Release => applied.releases,
+        };
+        let is_doubled = |line: &&Line| doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
+        if is_there && lines.iter().all(|line| line.came == Came::NotDone && !is_doubled(line)) {
+            let what = format!("{kind:?} of {key:?} was done, although its client was told that it was not");
+            violations.push(Violation::new(NAME, what));
+        }
+        for line in lines {
+            match line.came {
+                Came::Granted(fence, _) if !applied.fences.contains(&fence) => {
+                    let what = format!("fence {fence} was told to {key:?} and is not in the log: {line:?}");
+                    violations.push(Violation::new(NAME, what));
+                }
+                Came::Released(_) if !is_there => {
+                    violations.push(Violation::new(NAME, format!("a release is lost: {line:?}")));
+                }
+                Came::Unknown if is_there => saw("an unknown outcome that had been applied"),
+                Came::Unknown => saw("an unknown outcome that had not been applied"),
+                _ => {}
+            }
+        }
+    }
+    violations
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Acquire,
+    Renew,
+    Release,
+}
+
+fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
+    let mut calls: BTreeMap<_, Vec<&Line>> = BTreeMap::new();
+    for line in lines {
+        let kind = match line.deed {
+            Deed::Acquire { .. } => Kind::Acquire,
+            Deed::Renew => Kind::Renew,
+            Deed::Release => Kind::Release,
+            Deed::Read => continue,
+        };
+        calls.entry((line.attempt, kind)).or_default().push(line);
+    }
+    calls
+}
+
+fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
+    let mut applied: BTreeMap<AttemptKey, Applied> = BTreeMap::new();
+    for entry in journal.entries.values() {
+        for op in &entry.ops {
+            match op {
+                Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => applied.entry(acquire.key).or_default().acquires = true,
+                Op::Renew { key, .. } => applied.entry(*key).or_default().renewals = true,
+                Op::Release { key, .. } => applied.entry(*key).or_default().releases = true,
+                Op::Abandon { .. }
+                | Op::Unclaim { .. }
+                | Op::Vouch { .. }
+                | Op::Register { .. }
+                | Op::Found { .. }
+                | Op::SetLimit { .. } => {}
+            }
+        }
+        for event in &entry.events {
+            match event.what {
+                Happening::Acquired { fence, .. } => {
+                    applied.entry(event.key).or_default().fences.insert(fence.0);
+                }
+                Happening::Ended { fence, cause: Cause::Unclaimed, .. } => {
+                    applied.entry(event.key).or_default().fences.remove(&fence.0);
+                }
+                Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
+            }
+        }
+    }
+    applied
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::Answer;
+
+    use super::super::sample::{acquire, acquired, ended, journal, key, release};
+    use super::*;
+
+    fn line(number: u8, deed: Deed, came: Came) -> Line {
+        Line {
+            client: 1,
+            node: 1,
+            lock: 0,
+            attempt: key(number),
+            deed,
+            ttl_ms: 1_000,
+            invoked: 1,
+            returned: 2,
+            came,
+        }
+    }
+
+    const ACQUIRE: Deed = Deed::Acquire { wait_ms: 0 };
+
+    fn one_grant() -> Journal {
+        journal(vec![(0, vec![(acquire(1, 1, 1_000, 0), Ok(Answer::Done))], vec![acquired(1, 5, false)])])
+    }
+
+    #[test]
+    fn a_grant_that_is_in_no_log_is_found() {
+        assert_eq!(check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(5, 1_000))], &[]), []);
+        let found = check(&one_grant(), &[line(1, ACQUIRE, Came::Granted(6, 1_000))], &[]);
+        assert!(found[0].what.contains("is not in the log"), "{found:?}");
+    }
+
+    #[test]
+    fn what_was_not_done_and_yet_was_is_found() {
+        let unknown = [line(1, ACQUIRE, Came::NotDone), line(1, ACQUIRE, Came::Unknown)];
+        assert_eq!(check(&one_grant(), &unknown, &[]), []);
+        let found = check(&one_grant(), &[line(1, ACQUIRE, Came::NotDone)], &[]);
+        assert!(found[0].what.contains("was told that it was not"), "{found:?}");
+    }
+
+    #[test]
+    fn a_lost_release_is_found() {
+        let found = check(&one_grant(), &[line(1, Deed::Release, Came::Released(Some(5)))], &[]);
+        assert!(found[0].what.contains("a release is lost"), "{found:?}");
+        let mut journal = one_grant();
+        journal.entries.get_mut(&1).unwrap().ops.push(release(1));
+        assert_eq!(check(&journal, &[line(1, Deed::Release, Came::Released(Some(5)))], &[]), []);
+    }
+
+    #[test]
+    fn a_second_grant_of_one_attempt_is_found_unless_the_first_was_taken_back() {
+        let again = |cause| {
+            journal(vec![
+                (0, vec![], vec![acquired(1, 5, true)]),
+                (1, vec![], vec![ended(1, 5, cause), acquired(1, 6, true)]),
+            ])
+        };
+        assert_eq!(check(&again(Cause::Unclaimed), &[], &[]), []);
+        assert!(check(&again(Cause::Released), &[], &[])[0].what.contains("granted twice"));
+    }
+}

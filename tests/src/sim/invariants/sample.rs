@@ -1,0 +1,69 @@
+//! Hand-made entries for the invariants' own tests.
+
+use holdfast_core::{
+    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, LockName, Metadata, NodeId, Op, Outcome,
+    Owner, Ttl, Wait,
+};
+
+use crate::sim::executor::MS;
+use crate::sim::journal::{Entry, Journal};
+
+pub(super) fn key(number: u8) -> AttemptKey {
+    AttemptKey([number; 16])
+}
+
+fn lock() -> LockName {
+    LockName::new("db").unwrap()
+}
+
+pub(super) fn home(node: u64) -> Home {
+    Home { node: NodeId(node), boot: 1, call: 1 }
+}
+
+pub(super) fn home_of_start(boot: u32) -> Home {
+    Home { boot, ..home(1) }
+}
+
+pub(super) fn acquire(number: u8, node: u64, ttl_ms: u64, wait_ms: u64) -> Op {
+    Op::Acquire(Acquire {
+        lock: lock(),
+        key: key(number),
+        owner: Owner::default(),
+        ttl: Ttl::from_ms(ttl_ms).unwrap(),
+        wait: Wait::from_ms(wait_ms).unwrap(),
+        metadata: Metadata::default(),
+        home: home(node),
+    })
+}
+
+pub(super) fn release(number: u8) -> Op {
+    Op::Release { lock: lock(), key: key(number) }
+}
+
+fn event(number: u8, what: Happening) -> Event {
+    Event { seq: 0, lock: lock(), owner: Owner::default(), key: key(number), home: Some(home(1)), what }
+}
+
+pub(super) fn queued(number: u8) -> Event {
+    event(number, Happening::Queued)
+}
+
+pub(super) fn acquired(number: u8, fence: u64, from_queue: bool) -> Event {
+    let (fence, ttl, metadata) = (Fence(fence), Ttl::from_ms(1_000).unwrap(), Metadata::default());
+    event(number, Happening::Acquired { fence, ttl, metadata, from_queue })
+}
+
+pub(super) fn ended(number: u8, fence: u64, cause: Cause) -> Event {
+    event(number, Happening::Ended { fence: Fence(fence), cause, held_ms: 0 })
+}
+
+/// A journal of entries at these times, in milliseconds of true and cluster time alike.
+pub(super) fn journal(entries: Vec<(u64, Vec<(Op, Outcome)>, Vec<Event>)>) -> Journal {
+    let mut journal = Journal::default();
+    for (index, (at_ms, ops, events)) in (1..).zip(entries) {
+        let (ops, outcomes) = ops.into_iter().unzip();
+        let (first_at, cluster_ms) = (at_ms * MS, at_ms);
+        journal.entries.insert(index, Entry { index, term: 1, first_at, cluster_ms, ops, outcomes, events });
+    }
+    journal
+}
