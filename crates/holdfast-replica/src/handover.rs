@@ -7,6 +7,8 @@ use openraft::rt::WatchReceiver;
 use crate::replica::Inner;
 use crate::world::{NodeId, PeerAddress, Runtime};
 
+/// Without a majority there is no telling the time, nor anybody to hand over to.
+const TIME_TIMEOUT: Duration = Duration::from_millis(200);
 /// One try; then the next best successor is asked.
 const TRY_TIMEOUT: Duration = Duration::from_millis(400);
 /// A follower that does not say within this time how it is will not take over in time either.
@@ -31,6 +33,7 @@ impl<R: Runtime> Inner<R> {
     /// True once another node leads.
     async fn hand_over_to(&self, successor: NodeId) -> bool {
         tracing::info!(to = successor, "handing leadership over");
+        self.tell_time().await;
         let mut metrics = self.raft.server_metrics();
         if self.raft.trigger().transfer_leader(successor).await.is_err() {
             return true; // The core has stopped: nothing leads here.
@@ -47,6 +50,14 @@ impl<R: Runtime> Inner<R> {
             }
         };
         R::timeout(TRY_TIMEOUT, led_elsewhere).await.is_ok()
+    }
+
+    /// Puts the present time into the log, so that the successor's clock goes on from it: else each hand-over would cost
+    /// the time since the last heartbeat, and many of them together more than an expiry may be late.
+    async fn tell_time(&self) {
+        let index = self.effects.progress.get().position.index;
+        self.proposals.tick();
+        self.wait_until_applied(index + 1, TIME_TIMEOUT).await;
     }
 
     /// The other voters, the one with the longest log first.

@@ -1,6 +1,7 @@
 //! Starting a replica from its folder.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::claims::Claims;
 use crate::consensus::config::config;
-use crate::consensus::log_store::LogStore;
+use crate::consensus::log_store::{LogStore, durable};
 use crate::consensus::machine::Machine;
 use crate::consensus::network::Network;
 use crate::consensus::snapshots::SnapshotStore;
@@ -22,7 +23,7 @@ use crate::effects::Effects;
 use crate::handle::{CALL_TIMEOUT, Housekeeping, OnApplied, OpenError, Timing};
 use crate::identity::Identity;
 use crate::leadership::Leadership;
-use crate::log::{Log, LogLimits, TrimmedTail};
+use crate::log::{Log, LogLimits, LogPoint, TrimmedTail};
 use crate::node_store::{NodeStore, check_witness};
 use crate::proposals::Driver;
 use crate::reads::Rounds;
@@ -109,6 +110,7 @@ impl OpenFolder {
         let (snapshots, found) = SnapshotFiles::open(disk.clone()).await.map_err(damaged)?;
         check_snapshots(&log, &snapshots, &found)?;
         check_witness(&log, node_store.witness().as_ref()).map_err(damaged)?;
+        drop_contradicted(&log, &snapshots).await.map_err(damaged)?;
         Ok(Self { disk, node_store, identity, log, snapshots, trimmed: report.trimmed })
     }
 }
@@ -167,6 +169,22 @@ fn check_snapshots(
          the node from the cluster, then let it join anew with an empty data folder",
         log.first_index()
     )))
+}
+
+/// Drops entries that contradict the newest snapshot.
+///
+/// A snapshot that came from a leader is kept before the log is changed to go on from it, and a crash may come in between.
+/// What it covers is committed: where the log has another entry at its last index, that one and all behind it were not.
+async fn drop_contradicted(log: &Log, snapshots: &SnapshotFiles) -> io::Result<()> {
+    let Some(newest) = snapshots.newest() else { return Ok(()) };
+    let LogPoint { index, id } = newest.point().clone();
+    let is_covered = index < log.first_index() || log.last().is_none_or(|last| last.index < index);
+    if is_covered || log.entries(index..index + 1, 0)?.pop().is_none_or(|entry| entry.id == id) {
+        return Ok(());
+    }
+    tracing::warn!(index, "dropped entries of the log that a snapshot from the leader contradicts");
+    durable(|done| log.truncate_after(index.checked_sub(1), done)).await?;
+    durable(|done| log.purge(index, id, done)).await
 }
 
 pub(crate) fn random_u128<R: Runtime>() -> u128 {
@@ -368,5 +386,46 @@ impl<R: Runtime> Inner<R> {
                 Ok(Err(_)) | Err(_) => R::sleep(Duration::from_millis(200)).await,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::disk::MemoryDisk;
+    use crate::log::LogRecord;
+
+    /// A log of entries 0 to 9 from term "b", and a snapshot up to 7 whose last entry is from term `id`.
+    fn opened(id: &'static str) -> (Log, SnapshotFiles) {
+        let opening = async {
+            let disk = Arc::new(MemoryDisk::new());
+            let (log, _) = Log::open(disk.clone(), 1).await.unwrap();
+            let entry = |index| LogRecord { index, id: Bytes::from_static(b"b"), payload: Bytes::new() };
+            durable(|done| log.append((0..10).map(entry).collect(), done)).await.unwrap();
+            let (snapshots, _) = SnapshotFiles::open(disk).await.unwrap();
+            let point = LogPoint { index: 7, id: Bytes::from_static(id.as_bytes()) };
+            let mut writer = snapshots.create(point, Bytes::new()).await.unwrap();
+            writer.write_chunk(Bytes::from_static(b"state")).await.unwrap();
+            writer.finish().await.unwrap();
+            drop_contradicted(&log, &snapshots).await.unwrap();
+            (log, snapshots)
+        };
+        opening.now_or_never().expect("a disk in memory keeps nobody waiting")
+    }
+
+    #[test]
+    fn entries_that_a_snapshot_from_the_leader_contradicts_are_dropped() {
+        let (log, snapshots) = opened("c");
+        assert_eq!(log.last().as_ref(), Some(snapshots.newest().unwrap().point()));
+        assert_eq!(log.first_index(), 8);
+    }
+
+    #[test]
+    fn entries_behind_a_snapshot_that_they_follow_are_kept() {
+        let (log, _) = opened("b");
+        assert_eq!((log.first_index(), log.last().map(|last| last.index)), (0, Some(9)));
     }
 }

@@ -38,7 +38,7 @@ impl<R: Runtime> LogStore<R> {
 }
 
 /// Runs one write and waits until it is durable.
-async fn durable(write: impl FnOnce(DiskDone)) -> io::Result<()> {
+pub(crate) async fn durable(write: impl FnOnce(DiskDone)) -> io::Result<()> {
     let (tell, told) = oneshot::channel();
     write(Box::new(move |result| {
         let _ = tell.send(result); // The waiting side may have been dropped at shutdown.
