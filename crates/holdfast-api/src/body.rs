@@ -100,7 +100,7 @@ pub fn read_body<T: RequestBody>(bytes: &[u8]) -> Result<T, InvalidArgument> {
     if !begins_an_object(bytes) {
         return Err(no_object(bytes));
     }
-    serde_json::from_slice(bytes).map_err(|error| explain(bytes, T::FIELDS, &error))
+    serde_json::from_slice(bytes).map_err(|_| explain(bytes, T::FIELDS))
 }
 
 /// Derived deserialisation would also take a list, with the fields in order.
@@ -122,10 +122,7 @@ fn no_json(error: &serde_json::Error) -> InvalidArgument {
     InvalidArgument::new("body", format_args!("is not valid JSON: {error}"))
 }
 
-fn explain(bytes: &[u8], fields: &[Field], error: &serde_json::Error) -> InvalidArgument {
-    if !error.is_data() {
-        return no_json(error);
-    }
+fn explain(bytes: &[u8], fields: &[Field]) -> InvalidArgument {
     match serde_json::from_slice::<Pairs>(bytes) {
         Ok(Pairs(pairs)) => find_culprit(&pairs, fields),
         Err(error) => no_json(&error),
