@@ -6,10 +6,11 @@ readonly CLIENTS_AT=254
 
 namespace() { echo "hfchaos-$ID-$1"; }
 
+# Not `ip netns exec`: that takes a copy of all mounts along, and a disk whose power was cut would stay mounted there.
 in_node() {
   local node=$1
   shift
-  ip netns exec "$(namespace "$node")" "$@"
+  nsenter --net="/run/netns/$(namespace "$node")" "$@"
 }
 
 in_hub() { in_node hub "$@"; }
@@ -18,7 +19,7 @@ in_hub() { in_node hub "$@"; }
 become_in() {
   local node=$1
   shift
-  exec ip netns exec "$(namespace "$node")" "$@"
+  exec nsenter --net="/run/netns/$(namespace "$node")" "$@"
 }
 
 set_up_network() {

@@ -82,7 +82,7 @@ resume() { ! is_running "$1" || kill -CONT "${NODE_PID[$1]}"; }
 kill_nodes() {
   local node pids=()
   for node in "$@"; do pids+=("${NODE_PID[$node]}"); done
-  kill -KILL "${pids[@]}"
+  kill -KILL "${pids[@]}" 2>/dev/null || true # A node without a disk may have ended by itself.
   for node in "$@"; do
     wait "${NODE_PID[$node]}" 2>/dev/null || true
     unset "NODE_PID[$node]"

@@ -51,6 +51,18 @@ impl Attempt {
         self.with("metadata", metadata)
     }
 
+    /// Beside others that share the lock.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        self.with("mode", "shared".into())
+    }
+
+    /// Some of the lock's permits.
+    #[must_use]
+    pub fn permits(self, permits: u64, limit: u64) -> Self {
+        self.with("permits", permits.into()).with("limit", limit.into())
+    }
+
     fn with(mut self, field: &str, value: Value) -> Self {
         self.fields.insert(field.into(), value);
         self

@@ -40,6 +40,26 @@ pub struct Released {
     pub released: bool,
 }
 
+/// Whether a lock is taken alone or beside others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nobody else holds it; with a limit: as many as there are permits.
+    #[default]
+    Exclusive,
+    /// Beside others that share it.
+    Shared,
+}
+
+/// The limit of a lock, as it is from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitSet {
+    /// The lock.
+    pub name: String,
+    /// How many permits there are.
+    pub limit: u32,
+}
+
 /// Whether anybody holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -63,6 +83,13 @@ pub struct Holder {
     pub expires_in_ms: u64,
     /// Since the grant.
     pub held_ms: u64,
+    /// Whether others may hold the lock beside it.
+    #[serde(default)]
+    pub mode: Mode,
+    /// How many permits it holds, where the lock has a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub permits: Option<u32>,
     /// The holder's own.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
@@ -86,6 +113,14 @@ pub struct Lock {
     pub state: LockState,
     /// Those who hold it.
     pub holders: Vec<Holder>,
+    /// How many permits there are, while anybody holds some or waits for some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limit: Option<u32>,
+    /// How many permits are held, where there is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub permits_out: Option<u64>,
     /// The first 100 of those who wait.
     pub queue: Vec<Waiter>,
     /// How many wait.

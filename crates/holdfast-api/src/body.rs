@@ -54,14 +54,25 @@ pub enum FieldKind {
     },
     /// A JSON object; the words say how long.
     Object(&'static str),
+    /// A whole number.
+    Count {
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// One of a few words; the text names them.
+    Word(&'static [&'static str]),
 }
 
 impl FieldKind {
     fn fits(self, value: &Value) -> bool {
         match self {
             Self::Text(_) => value.is_string(),
-            Self::Millis { .. } => Millis::deserialize(value).is_ok(),
+            Self::Millis { .. } => Whole::deserialize(value).is_ok(),
             Self::Object(_) => value.is_object(),
+            Self::Count { .. } => Whole::deserialize(value).is_ok(),
+            Self::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         }
     }
 }
@@ -74,6 +85,8 @@ impl fmt::Display for FieldKind {
                 write!(f, "must be a whole number between {min} and {max} milliseconds")
             }
             Self::Object(which) => write!(f, "must be a JSON object of {which}"),
+            Self::Count { min, max } => write!(f, "must be a whole number between {min} and {max}"),
+            Self::Word(words) => write!(f, "must be one of the texts {}", words.join(", ")),
         }
     }
 }
@@ -87,7 +100,7 @@ pub fn read_body<T: RequestBody>(bytes: &[u8]) -> Result<T, InvalidArgument> {
     if !begins_an_object(bytes) {
         return Err(no_object(bytes));
     }
-    serde_json::from_slice(bytes).map_err(|error| explain(bytes, T::FIELDS, &error))
+    serde_json::from_slice(bytes).map_err(|_| explain(bytes, T::FIELDS))
 }
 
 /// Derived deserialisation would also take a list, with the fields in order.
@@ -109,10 +122,7 @@ fn no_json(error: &serde_json::Error) -> InvalidArgument {
     InvalidArgument::new("body", format_args!("is not valid JSON: {error}"))
 }
 
-fn explain(bytes: &[u8], fields: &[Field], error: &serde_json::Error) -> InvalidArgument {
-    if !error.is_data() {
-        return no_json(error);
-    }
+fn explain(bytes: &[u8], fields: &[Field]) -> InvalidArgument {
     match serde_json::from_slice::<Pairs>(bytes) {
         Ok(Pairs(pairs)) => find_culprit(&pairs, fields),
         Err(error) => no_json(&error),
@@ -187,29 +197,29 @@ impl<'de> Deserialize<'de> for Pairs {
 }
 
 /// A whole number that is not negative. `1000.0` and `1e3` are whole numbers, as JSON Schema has it.
-struct Millis(u64);
+struct Whole(u64);
 
-impl<'de> Deserialize<'de> for Millis {
+impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MillisVisitor;
-        impl Visitor<'_> for MillisVisitor {
-            type Value = Millis;
+        struct WholeVisitor;
+        impl Visitor<'_> for WholeVisitor {
+            type Value = Whole;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number of milliseconds")
+                f.write_str("a whole number")
             }
 
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Millis, E> {
-                Ok(Millis(value))
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Whole, E> {
+                Ok(Whole(value))
             }
 
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Millis, E> {
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Whole, E> {
                 let exact = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value);
-                if exact { Ok(Millis(value as u64)) } else { Err(E::custom("not a whole number")) }
+                if exact { Ok(Whole(value as u64)) } else { Err(E::custom("not a whole number")) }
             }
         }
-        deserializer.deserialize_u64(MillisVisitor)
+        deserializer.deserialize_u64(WholeVisitor)
     }
 }
 
@@ -220,9 +230,14 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
-/// The same for a number of milliseconds.
-pub(crate) fn present_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    Millis::deserialize(deserializer).map(|Millis(ms)| Some(ms))
+/// The same for a whole number.
+pub(crate) fn present_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole(deserializer).map(Some)
+}
+
+/// For fields that hold a whole number.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Whole::deserialize(deserializer).map(|Whole(number)| number)
 }
 
 #[cfg(test)]

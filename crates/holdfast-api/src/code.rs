@@ -32,6 +32,10 @@ pub enum ErrorCode {
     NotHolder,
     /// The token is in use with other parameters.
     TokenConflict,
+    /// The lock is in use with another limit, or without one.
+    LimitConflict,
+    /// Nobody uses the lock with a limit that could be changed.
+    NoLimit,
     /// The lock's queue has no room.
     QueueFull,
     /// No leader with a majority is known; nothing was done.
@@ -46,7 +50,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -60,6 +64,8 @@ impl ErrorCode {
         Self::LeaseForced,
         Self::NotHolder,
         Self::TokenConflict,
+        Self::LimitConflict,
+        Self::NoLimit,
         Self::QueueFull,
         Self::NoLeader,
         Self::NoSpace,
@@ -83,6 +89,8 @@ impl ErrorCode {
             Self::LeaseForced => "lease_forced",
             Self::NotHolder => "not_holder",
             Self::TokenConflict => "token_conflict",
+            Self::LimitConflict => "limit_conflict",
+            Self::NoLimit => "no_limit",
             Self::QueueFull => "queue_full",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
@@ -105,6 +113,8 @@ impl ErrorCode {
             | Self::LeaseForced
             | Self::NotHolder
             | Self::TokenConflict
+            | Self::LimitConflict
+            | Self::NoLimit
             | Self::QueueFull => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
@@ -130,6 +140,8 @@ impl ErrorCode {
             Self::LeaseForced => "The hold of this token was ended by an operator",
             Self::NotHolder => "This token does not hold the lock",
             Self::TokenConflict => "This token is in use with other parameters",
+            Self::LimitConflict => "The lock is in use with another limit",
+            Self::NoLimit => "The lock has no limit",
             Self::QueueFull => "The queue of the lock is full",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
@@ -154,6 +166,8 @@ impl ErrorCode {
             | Self::LeaseForced
             | Self::NotHolder
             | Self::TokenConflict
+            | Self::LimitConflict
+            | Self::NoLimit
             | Self::QueueFull
             | Self::NoLeader
             | Self::NoSpace => true,

@@ -9,11 +9,12 @@ mod request;
 mod token;
 
 pub use answer::{
-    Cluster, Digest, Grant, Health, HeldBy, Holder, Lock, LockList, LockState, Member, Released, Waiter,
+    Cluster, Digest, Grant, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState, Member, Mode,
+    Released, Waiter,
 };
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use problem::Problem;
-pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest};
+pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
 pub use token::{Token, TokenError};

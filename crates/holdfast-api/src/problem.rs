@@ -31,6 +31,10 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub queue_length: Option<u64>,
+    /// With `limit_conflict`: the limit in force. Left out if the lock is in use without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limit: Option<u32>,
 }
 
 impl Problem {
@@ -45,6 +49,7 @@ impl Problem {
             request_id: None,
             holder: None,
             queue_length: None,
+            limit: None,
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use holdfast_core::{Metadata, Owner, Ttl, Wait};
+use holdfast_core::{LIMIT_MAX, Limit, Metadata, Owner, Permits, Share, Ttl, Wait};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::answer::Mode;
 use crate::body::{Field, FieldKind, Presence, RequestBody};
 use crate::token::Token;
 
@@ -48,7 +49,7 @@ pub struct AcquireRequest {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::body::present_millis"
+        deserialize_with = "crate::body::present_whole"
     )]
     #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
     pub ttl_ms: Option<u64>,
@@ -56,7 +57,7 @@ pub struct AcquireRequest {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::body::present_millis"
+        deserialize_with = "crate::body::present_whole"
     )]
     #[schema(minimum = 0, maximum = 600_000, nullable = false)]
     pub wait_ms: Option<u64>,
@@ -64,10 +65,31 @@ pub struct AcquireRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
     #[schema(value_type = Option<Object>, nullable = false)]
     pub metadata: Option<Map<String, Value>>,
+    /// Whether others may hold the lock beside it. Default `exclusive`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(nullable = false)]
+    pub mode: Option<Mode>,
+    /// How many permits the lock has; everybody has to name the same. Left out: it counts none.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_whole"
+    )]
+    #[schema(minimum = 1, maximum = 1_000_000, nullable = false)]
+    pub limit: Option<u64>,
+    /// How many of them to take, 1 to `limit`. Default 1.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_whole"
+    )]
+    #[schema(minimum = 1, maximum = 1_000_000, nullable = false)]
+    pub permits: Option<u64>,
 }
 
 const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
 const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
+const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
 const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
 
 impl RequestBody for AcquireRequest {
@@ -85,6 +107,9 @@ impl RequestBody for AcquireRequest {
             presence: Presence::Optional,
             kind: FieldKind::Object("at most 1024 bytes"),
         },
+        Field { name: "mode", presence: Presence::Optional, kind: FieldKind::Word(&["exclusive", "shared"]) },
+        Field { name: "limit", presence: Presence::Optional, kind: LIMIT },
+        Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
     ];
 }
 
@@ -125,6 +150,55 @@ impl AcquireRequest {
             None => Ok(Metadata::default()),
         }
     }
+
+    /// How much of the lock, checked.
+    pub fn share(&self) -> Result<Share, InvalidArgument> {
+        let Some(limit) = self.limit else {
+            return match (self.mode.unwrap_or_default(), self.permits) {
+                (_, Some(_)) => {
+                    Err(InvalidArgument::new("permits", "needs `limit`: how many permits the lock has"))
+                }
+                (Mode::Shared, None) => Ok(Share::Shared),
+                (Mode::Exclusive, None) => Ok(Share::Exclusive),
+            };
+        };
+        if self.mode == Some(Mode::Shared) {
+            return Err(InvalidArgument::new(
+                "mode",
+                "cannot be shared beside `limit`: a lock counts permits or has readers and writers",
+            ));
+        }
+        let limit = parse_limit(limit)?;
+        let permits = Permits::new(limit.get().into(), self.permits.unwrap_or(1));
+        permits.map(Share::Permits).map_err(|error| {
+            InvalidArgument::new("permits", format_args!("{error}; it is at most the `limit`"))
+        })
+    }
+}
+
+/// Body of `POST /v1/locks/{name}/limit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetLimitRequest {
+    /// How many permits the lock has from now on, 1 to 1000000.
+    #[serde(deserialize_with = "crate::body::whole")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub limit: u64,
+}
+
+impl RequestBody for SetLimitRequest {
+    const FIELDS: &'static [Field] = &[Field { name: "limit", presence: Presence::Required, kind: LIMIT }];
+}
+
+impl SetLimitRequest {
+    /// The limit, checked.
+    pub fn limit(&self) -> Result<Limit, InvalidArgument> {
+        parse_limit(self.limit)
+    }
+}
+
+fn parse_limit(limit: u64) -> Result<Limit, InvalidArgument> {
+    Limit::new(limit).map_err(|error| InvalidArgument::new("limit", error))
 }
 
 /// Body of `POST /v1/locks/{name}/renew`.
@@ -138,7 +212,7 @@ pub struct RenewRequest {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::body::present_millis"
+        deserialize_with = "crate::body::present_whole"
     )]
     #[schema(minimum = 100, maximum = 86_400_000, nullable = false)]
     pub ttl_ms: Option<u64>,

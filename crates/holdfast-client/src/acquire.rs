@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use holdfast_api::{AcquireRequest, ErrorCode, Grant, Token};
+use holdfast_api::{AcquireRequest, ErrorCode, Grant, Mode, Token};
 use serde_json::{Map, Value};
 
 use crate::attempt::Attempt;
@@ -49,6 +49,25 @@ pub struct Acquire {
     pub wait: Wait,
     /// What the holder says about itself, at most 1024 bytes of JSON.
     pub metadata: Map<String, Value>,
+    /// How much of the lock.
+    pub share: Share,
+}
+
+/// How much of a lock to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Share {
+    /// All of it: nobody else holds it.
+    #[default]
+    Exclusive,
+    /// Beside others that share it.
+    Shared,
+    /// Some of its permits.
+    Permits {
+        /// How many there are, 1 to 1,000,000; everybody has to name the same.
+        limit: u32,
+        /// How many to take, 1 to `limit`.
+        permits: u32,
+    },
 }
 
 impl Acquire {
@@ -59,6 +78,18 @@ impl Acquire {
             ttl_ms: self.ttl.map(whole_ms),
             wait_ms: Some(whole_ms(wait)),
             metadata: (!self.metadata.is_empty()).then(|| self.metadata.clone()),
+            mode: (self.share == Share::Shared).then_some(Mode::Shared),
+            limit: self.share.permits().map(|(limit, _)| limit.into()),
+            permits: self.share.permits().map(|(_, permits)| permits.into()),
+        }
+    }
+}
+
+impl Share {
+    fn permits(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Permits { limit, permits } => Some((limit, permits)),
+            Self::Exclusive | Self::Shared => None,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{Cluster, Grant, Lock, LockList, ReleaseRequest, Released, RenewRequest, Token};
+use holdfast_api::{
+    Cluster, Grant, LimitSet, Lock, LockList, ReleaseRequest, Released, RenewRequest, SetLimitRequest, Token,
+};
 
 use crate::acquire::{checked_name, whole_ms};
 use crate::call::{Answer, Pace};
@@ -149,6 +151,16 @@ impl Client {
         let path = lock_path(checked_name(name)?.as_str(), Some("release"));
         let request = ReleaseRequest { token: token.expose().into() };
         self.call(&Outgoing::post(path, &request), pace).await
+    }
+
+    /// Changes how many permits a lock has, while anybody holds some or waits for some. For operators.
+    ///
+    /// # Errors
+    /// `no_limit` means that nobody does.
+    pub async fn set_limit(&self, name: &str, limit: u32) -> Result<Answer<LimitSet>, CallError> {
+        let path = lock_path(checked_name(name)?.as_str(), Some("limit"));
+        let request = SetLimitRequest { limit: limit.into() };
+        self.call(&Outgoing::post(path, &request), self.usual_pace()).await
     }
 
     /// Looks at a lock. A name that was never used is a free lock.

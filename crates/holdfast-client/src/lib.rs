@@ -27,7 +27,7 @@ mod standing;
 mod status;
 mod transport;
 
-pub use acquire::{Acquire, Wait, fresh_token};
+pub use acquire::{Acquire, Share, Wait, fresh_token};
 pub use call::Answer;
 pub use client::{Client, ClientBuilder, Consistency, Page};
 pub use clock::{Clock, Moment};

@@ -7,7 +7,7 @@ use holdfast_api::{ErrorCode, Grant, HeldBy, Token};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::acquire::{Acquire, Wait};
+use crate::acquire::{Acquire, Share, Wait};
 use crate::call::{Answer, Pace};
 use crate::client::{Client, renew_request};
 use crate::error::{CallError, Refusal, Unanswered};
@@ -99,6 +99,25 @@ impl LockRequest {
     pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.acquire.metadata = metadata;
         self
+    }
+
+    /// How much of the lock to take. Default: all of it.
+    #[must_use]
+    pub fn share(mut self, share: Share) -> Self {
+        self.acquire.share = share;
+        self
+    }
+
+    /// Takes the lock beside others that share it.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        self.share(Share::Shared)
+    }
+
+    /// Takes some of the lock's permits, 1 to `limit`. Everybody has to name the same limit, 1 to 1,000,000.
+    #[must_use]
+    pub fn permits(self, permits: u32, limit: u32) -> Self {
+        self.share(Share::Permits { limit, permits })
     }
 
     /// Acquires the lock.

@@ -9,22 +9,24 @@ use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
+use crate::share::{Limit, Share};
 use crate::table::LockTable;
 use crate::time::Ttl;
 
 impl LockTable {
-    pub(crate) fn acquire(&mut self, attempt: &Acquire) -> Outcome {
+    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
             // A client that has renewed with another TTL may repeat either.
             let ttls = [hold.asked_ttl, hold.lease.ttl];
-            if !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
+            if share != hold.share || !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
-            if !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
+            let is_same_share = share == waiter.share;
+            if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -33,8 +35,16 @@ impl LockTable {
         if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
         }
-        let has_room = lock.is_none_or(|lock| lock.has_room());
-        if has_room { self.acquire_free(attempt) } else { self.acquire_busy(attempt) }
+        let Some(lock) = lock else { return self.acquire_free(attempt, share) };
+        if lock.limit != share.limit() {
+            return Err(Rejection::LimitConflict { limit: lock.limit });
+        }
+        // First come, first served: whoever waits goes before, also where there is room for this one.
+        let is_next = || lock.holders.is_empty() || self.present_waiters(lock).next().is_none();
+        match lock.has_room_for(share) && is_next() {
+            true => self.acquire_free(attempt, share),
+            false => self.acquire_busy(attempt, share),
+        }
     }
 
     /// The same grant again, its lease set to the TTL in force again.
@@ -63,7 +73,7 @@ impl LockTable {
         self.answer_waiter(attempt, ticket)
     }
 
-    fn acquire_free(&mut self, attempt: &Acquire) -> Outcome {
+    fn acquire_free(&mut self, attempt: &Acquire, share: Share) -> Outcome {
         let fence = self.next_fence().ok_or(Rejection::FencesExhausted)?;
         let hold = Hold {
             ticket: self.next_ticket(),
@@ -74,6 +84,7 @@ impl LockTable {
             asked_ttl: attempt.ttl,
             granted_at: self.now,
             unclaimed: None,
+            share,
             told: Some(attempt.home),
             metadata: attempt.metadata.clone(),
         };
@@ -82,7 +93,7 @@ impl LockTable {
         Ok(Answer::Granted(grant))
     }
 
-    fn acquire_busy(&mut self, attempt: &Acquire) -> Outcome {
+    fn acquire_busy(&mut self, attempt: &Acquire, share: Share) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
             return Err(self.held(lock));
@@ -97,6 +108,7 @@ impl LockTable {
             owner: attempt.owner.clone(),
             ttl: attempt.ttl,
             waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
+            share,
             homes: Homes::of(attempt.home),
             metadata: attempt.metadata.clone(),
         };
@@ -134,12 +146,12 @@ impl LockTable {
         let record = self.lock_mut(name).expect("the attempt waits for it");
         let waiter = record.remove_waiter(ticket).expect("the attempt waits");
         self.note_left(name, waiter, Cause::WaitTimeout);
-        let answer = match self.locks.get(name).filter(|lock| !lock.has_room()) {
+        let answer = match self.locks.get(name).filter(|lock| !lock.holders.is_empty()) {
             Some(lock) => self.held(lock),
             // Free, and still not granted: this is a late call from a former start of its node, or fences have run out.
             None => Rejection::NotHolder,
         };
-        self.file(name);
+        self.settle(name);
         Err(answer)
     }
 
@@ -168,6 +180,24 @@ impl LockTable {
         self.timers.clear(former, ticket);
         self.timers.set(deadline, ticket, lock);
         Answer::Granted(grant)
+    }
+
+    /// Changes how many permits a lock has. Who waits for more than there are now is told so.
+    pub(crate) fn set_limit(&mut self, name: &LockName, limit: Limit) -> Outcome {
+        let counts = |lock: &&mut Lock| lock.limit.is_some();
+        let lock = self.lock_mut(name).filter(counts).ok_or(Rejection::NoLimit)?;
+        lock.limit = Some(limit.get());
+        let too_large: Vec<_> = lock
+            .waiters()
+            .filter(|waiter| waiter.share.permits() > limit.get())
+            .map(|waiter| waiter.ticket)
+            .collect();
+        for ticket in too_large {
+            let waiter = self.lock_mut(name).and_then(|lock| lock.remove_waiter(ticket));
+            self.note_left(name, waiter.expect("it was there a moment ago"), Cause::LimitChanged);
+        }
+        self.settle(name);
+        Ok(Answer::Done)
     }
 
     fn held(&self, lock: &Lock) -> Rejection {

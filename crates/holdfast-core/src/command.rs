@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::name::{LockName, Metadata, Owner};
+use crate::share::{Limit, Share};
 use crate::time::{ClusterTime, Ttl, Wait};
 
 /// What to do. The order of the variants is the encoding: append, never insert or reorder.
@@ -64,6 +65,15 @@ pub enum Op {
     Found {
         /// The identity.
         cluster: ClusterId,
+    },
+    /// Like [`Op::Acquire`], but not all of the lock.
+    AcquireShare(Acquire, Share),
+    /// The lock has so many permits from now on, if it counts any.
+    SetLimit {
+        /// The lock.
+        lock: LockName,
+        /// How many.
+        limit: Limit,
     },
 }
 

@@ -31,6 +31,8 @@ pub enum Cause {
     WaitTimeout,
     /// The client's node did not answer for a grant from the queue.
     Unclaimed,
+    /// The lock's limit was changed to less than the attempt waited for.
+    LimitChanged,
 }
 
 /// What is remembered of an ended attempt.
@@ -53,9 +55,12 @@ impl Ending {
         match self.cause {
             Cause::Expired => Rejection::LeaseExpired,
             Cause::Forced => Rejection::LeaseForced,
-            Cause::Released | Cause::Abandoned | Cause::WaitTimeout | Cause::Unclaimed => {
-                Rejection::LeaseReleased
-            }
+            // A wait that ended otherwise is not remembered.
+            Cause::Released
+            | Cause::Abandoned
+            | Cause::WaitTimeout
+            | Cause::Unclaimed
+            | Cause::LimitChanged => Rejection::LeaseReleased,
         }
     }
 }

@@ -17,9 +17,7 @@ pub(crate) struct Homes(Vec<Home>);
 
 impl Homes {
     pub(crate) fn of(home: Home) -> Self {
-        let mut homes = Vec::with_capacity(1);
-        homes.push(home);
-        Self(homes)
+        Self(vec![home])
     }
 
     /// One more call, unless it is known: a node may propose a call twice.

@@ -9,6 +9,7 @@ use crate::ids::{AttemptKey, Fence, Home};
 use crate::lease::Lease;
 use crate::name::{Metadata, Owner};
 use crate::outcome::{Grant, HolderSummary};
+use crate::share::Share;
 use crate::time::{ClusterTime, Ttl};
 
 /// Most attempts that can wait for one lock.
@@ -33,6 +34,7 @@ pub(crate) struct Hold {
     /// What goes on if nobody claims the grant. None if it did not wait, and once a call with its token was told of the
     /// grant.
     pub(crate) unclaimed: Option<Box<Unclaimed>>,
+    pub(crate) share: Share,
     /// The only call that can have been told of the grant: if its client has gone before, the grant is given up. None
     /// while it is unclaimed, and once there may be several.
     pub(crate) told: Option<Home>,
@@ -90,6 +92,7 @@ pub(crate) struct Waiter {
     pub(crate) owner: Owner,
     pub(crate) ttl: Ttl,
     pub(crate) waiting: Waiting,
+    pub(crate) share: Share,
     pub(crate) homes: Homes,
     pub(crate) metadata: Metadata,
 }
@@ -105,6 +108,8 @@ pub(crate) struct Lock {
         reason = "most locks have no queue, and this takes them 8 bytes, not 32"
     )]
     pub(crate) queue: Option<Box<VecDeque<Waiter>>>,
+    /// How many permits there are, as long as somebody uses the lock so.
+    pub(crate) limit: Option<u32>,
 }
 
 impl Lock {
@@ -173,9 +178,28 @@ impl Lock {
         self.waiters().map(|waiter| waiter.ticket).is_sorted_by(|one, next| one < next)
     }
 
-    /// Whether one more attempt can hold the lock beside those that do.
-    pub(crate) fn has_room(&self) -> bool {
-        self.holders.is_empty()
+    /// Whether one more attempt can hold so much of the lock beside those that hold it.
+    pub(crate) fn has_room_for(&self, share: Share) -> bool {
+        match share {
+            Share::Exclusive => self.holders.is_empty(),
+            Share::Shared => self.holders.iter().all(|hold| hold.share == Share::Shared),
+            Share::Permits(permits) => {
+                self.permits_out() + u64::from(permits.taken()) <= u64::from(self.limit.unwrap_or(0))
+            }
+        }
+    }
+
+    /// Whether nobody at all can hold the lock beside those that hold it.
+    pub(crate) fn is_full(&self) -> bool {
+        match self.limit {
+            Some(limit) => self.permits_out() >= u64::from(limit),
+            None => self.holders.iter().any(|hold| hold.share == Share::Exclusive),
+        }
+    }
+
+    /// How many permits are held.
+    pub(crate) fn permits_out(&self) -> u64 {
+        self.holders.iter().map(|hold| u64::from(hold.share.permits())).sum()
     }
 
     pub(crate) fn is_unused(&self) -> bool {

@@ -49,6 +49,16 @@ impl Nodes {
         self.0.get(&home.node).is_some_and(|node| node.boot == home.boot && node.present_until > now)
     }
 
+    /// Whether a node's word has run out after `before` and by `now`.
+    pub(crate) fn has_one_lapsed(&self, before: ClusterTime, now: ClusterTime) -> bool {
+        self.0.values().any(|node| before < node.present_until && node.present_until <= now)
+    }
+
+    /// When the next node's word runs out, if nobody repeats it.
+    pub(crate) fn next_lapse(&self, now: ClusterTime) -> Option<ClusterTime> {
+        self.0.values().map(|node| node.present_until).filter(|until| *until > now).min()
+    }
+
     /// Ties a node to its folder. False if it is tied to another one.
     pub(crate) fn register(&mut self, node: NodeId, storage: StorageId) -> bool {
         *self.0.entry(node).or_default().storage.get_or_insert(storage) == storage

@@ -90,4 +90,20 @@ pub enum Rejection {
     /// The node's number is in use with another data folder.
     #[error("this node id belongs to another data folder")]
     ForeignStorage,
+    /// The lock is in use with another limit, or without one.
+    #[error("the lock is in use {}", in_use(.limit))]
+    LimitConflict {
+        /// In force; none if the lock is in use and counts no permits.
+        limit: Option<u32>,
+    },
+    /// There is no limit to change: nobody who counts permits holds the lock or waits for it.
+    #[error("nobody holds the lock or waits for it with a limit")]
+    NoLimit,
+}
+
+fn in_use(limit: &Option<u32>) -> String {
+    match limit {
+        Some(limit) => format!("with a limit of {limit}: name the same"),
+        None => "without a limit: leave `limit` out, or use another name".to_owned(),
+    }
 }

@@ -8,6 +8,7 @@ use crate::ids::AttemptKey;
 use crate::lease::Lease;
 use crate::lock::Hold;
 use crate::name::{LockName, Metadata, Owner};
+use crate::share::Share;
 use crate::table::LockTable;
 use crate::time::Ttl;
 
@@ -160,6 +161,7 @@ impl LockTable {
             granted_at: self.now,
             unclaimed: None,
             told: None,
+            share: Share::Exclusive,
             metadata: Metadata::default(),
         };
         self.admit(lock, hold, false);

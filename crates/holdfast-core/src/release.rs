@@ -52,7 +52,7 @@ impl LockTable {
         } else {
             let waiter = record.remove_waiter(ticket?)?;
             self.note_left(lock, waiter, cause);
-            self.file(lock);
+            self.settle(lock);
             None
         };
         Some(fence)
@@ -77,6 +77,7 @@ impl LockTable {
             owner: hold.owner.clone(),
             ttl: hold.asked_ttl,
             waiting,
+            share: hold.share,
             homes,
             metadata: hold.metadata.clone(),
         };

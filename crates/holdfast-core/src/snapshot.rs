@@ -258,7 +258,8 @@ impl LockTable {
         }
         let mut timers = Timers::default();
         let mut waiting = BTreeMap::new();
-        let mut stalled = BTreeSet::new();
+        let (mut stalled, mut open) = (BTreeSet::new(), BTreeSet::new());
+        let mut holds = 0;
         for (name, lock) in &locks {
             for hold in &lock.holders {
                 timers.set(hold.lease.deadline, hold.ticket, name);
@@ -267,8 +268,11 @@ impl LockTable {
                 timers.set(waiter.waiting.until, waiter.ticket, name);
                 waiting.insert(waiter.key, waiter.ticket);
             }
-            if lock.has_room() {
+            holds += lock.holders.len();
+            if lock.holders.is_empty() {
                 stalled.insert(name.clone());
+            } else if lock.queue.is_some() && !lock.is_full() {
+                open.insert(name.clone());
             }
         }
         Self {
@@ -283,6 +287,8 @@ impl LockTable {
             timers,
             waiting,
             stalled,
+            open,
+            holds,
             ..Self::default()
         }
     }

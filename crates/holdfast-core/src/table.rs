@@ -14,6 +14,7 @@ use crate::name::LockName;
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
+use crate::share::Share;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
 
@@ -48,6 +49,11 @@ pub struct LockTable {
     pub(crate) waiting: BTreeMap<AttemptKey, Ticket>,
     /// Locks that are free although somebody waits, all of them absent. Derived.
     pub(crate) stalled: BTreeSet<LockName>,
+    /// Locks that are held, with room for somebody, and for which somebody waits: whoever is first there keeps the others
+    /// out, until he is absent. Derived.
+    pub(crate) open: BTreeSet<LockName>,
+    /// How many holds there are. Derived.
+    pub(crate) holds: usize,
     /// Of the entry that is being applied.
     pub(crate) events: Vec<Event>,
 }
@@ -57,8 +63,12 @@ impl LockTable {
     ///
     /// Time first, then the operations: a lease that is over at `group.now` cannot take part in them.
     pub fn apply(&mut self, group: &Group) -> Applied {
+        let before = self.now;
         self.now = self.now.max(group.now);
         self.end_what_is_due();
+        if !self.open.is_empty() && self.nodes.has_one_lapsed(before, self.now) {
+            self.settle_open();
+        }
         self.endings.forget_old(self.now);
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
         Applied { outcomes, events: std::mem::take(&mut self.events) }
@@ -66,7 +76,9 @@ impl LockTable {
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
+            Op::SetLimit { lock, limit } => self.set_limit(lock, *limit),
             Op::Renew { lock, key, ttl } => self.renew(lock, key, *ttl),
             Op::Release { lock, key } => self.release(lock, key),
             Op::Abandon { lock, key, home } => self.abandon(lock, key, *home),
@@ -90,7 +102,8 @@ impl LockTable {
 
     /// When the leader has to speak next, even if nobody asks for anything.
     pub fn next_due(&self) -> Option<ClusterTime> {
-        self.timers.next_due()
+        let lapse = if self.open.is_empty() { None } else { self.nodes.next_lapse(self.now) };
+        self.timers.next_due().into_iter().chain(lapse).min()
     }
 
     /// Whether time has to go on: some lease or wait is running.
@@ -123,6 +136,11 @@ impl LockTable {
         self.locks.get(lock).is_some_and(|lock| lock.holders.iter().any(|hold| hold.fence == fence))
     }
 
+    /// How many permits a lock has, while somebody uses it so.
+    pub fn limit_of(&self, lock: &LockName) -> Option<u32> {
+        self.locks.get(lock)?.limit
+    }
+
     fn register(&mut self, node: NodeId, storage: StorageId) -> Outcome {
         if self.nodes.register(node, storage) { Ok(Answer::Done) } else { Err(Rejection::ForeignStorage) }
     }
@@ -138,6 +156,14 @@ impl LockTable {
         for lock in std::mem::take(&mut self.stalled) {
             self.settle(&lock);
         }
+        self.settle_open();
+    }
+
+    /// Somebody has become present or absent: locks with room for somebody look again.
+    fn settle_open(&mut self) {
+        for lock in std::mem::take(&mut self.open) {
+            self.settle(&lock);
+        }
     }
 
     /// Ends whatever is due, in order of (deadline, ticket).
@@ -151,7 +177,7 @@ impl LockTable {
                 continue;
             } else if let Some(waiter) = record.remove_waiter(ticket) {
                 self.note_left(&lock, waiter, Cause::WaitTimeout);
-                self.file(&lock);
+                self.settle(&lock);
             }
         }
     }
@@ -177,12 +203,12 @@ impl LockTable {
         self.file(name);
     }
 
-    /// Who gets the lock now: nobody if it has no room, or nobody who waits is present.
+    /// Who gets the lock now: the first who waits and is present, if there is room for him; nobody goes before him.
     fn next_in_turn(&self, name: &LockName) -> Option<Ticket> {
-        let lock = self.locks.get(name).filter(|lock| lock.has_room())?;
+        let lock = self.locks.get(name).filter(|lock| !lock.is_full())?;
         let mut waiters = self.present_waiters(lock);
         let next = if planted(Bug::QueueServedLastFirst) { waiters.last() } else { waiters.next() };
-        next.map(|waiter| waiter.ticket)
+        next.filter(|next| lock.has_room_for(next.share)).map(|next| next.ticket)
     }
 
     /// The attempt's place in the queue of the lock, if it waits there.
@@ -215,6 +241,7 @@ impl LockTable {
             asked_ttl: waiter.ttl,
             granted_at: self.now,
             unclaimed: Some(Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
+            share: waiter.share,
             told: None,
             metadata: waiter.metadata,
         };
@@ -225,7 +252,9 @@ impl LockTable {
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
         self.timers.set(waiter.waiting.until, waiter.ticket, name);
         self.waiting.insert(waiter.key, waiter.ticket);
-        self.lock_entry(name).enqueue(waiter);
+        let lock = self.lock_entry(name);
+        lock.limit = lock.limit.or(waiter.share.limit());
+        lock.enqueue(waiter);
     }
 
     pub(crate) fn lock_entry(&mut self, name: &LockName) -> &mut Lock {
@@ -243,21 +272,23 @@ impl LockTable {
         };
         let event = self.event(name, hold.owner.clone(), hold.key, hold.home(), what);
         self.events.push(event);
-        self.lock_entry(name).add_hold(hold);
-        self.stalled.remove(name);
+        let lock = self.lock_entry(name);
+        lock.limit = lock.limit.or(hold.share.limit());
+        lock.add_hold(hold);
+        self.holds += 1;
+        self.file(name);
     }
 
     /// Keeps the indexes true after a change of a lock.
     pub(crate) fn file(&mut self, name: &LockName) {
         let Some(lock) = self.locks.get(name) else { return };
-        if lock.is_unused() {
+        let (is_unused, is_free) = (lock.is_unused(), lock.holders.is_empty());
+        let is_open = !is_free && lock.queue.is_some() && !lock.is_full();
+        if is_unused {
             self.locks.remove(name);
-            self.stalled.remove(name);
-        } else if lock.has_room() {
-            self.stalled.insert(name.clone());
-        } else {
-            self.stalled.remove(name);
         }
+        set_in(&mut self.stalled, name, is_free && !is_unused);
+        set_in(&mut self.open, name, is_open);
     }
 
     pub(crate) fn next_fence(&mut self) -> Option<Fence> {
@@ -276,6 +307,7 @@ impl LockTable {
     /// Remembers and tells that a hold, already taken out of its lock, has ended.
     pub(crate) fn note_end(&mut self, name: &LockName, hold: Hold, cause: Cause) {
         self.timers.clear(hold.lease.deadline, hold.ticket);
+        self.holds -= 1;
         let held_ms = self.now.since(hold.granted_at);
         let ending = Ending { cause, fence: Some(hold.fence), at: self.now };
         if cause != Cause::Unclaimed {
@@ -314,5 +346,14 @@ impl LockTable {
     ) -> Event {
         self.seq += 1;
         Event { seq: self.seq, lock: lock.clone(), owner, key, home, what }
+    }
+}
+
+/// Puts a name into a set, or takes it out.
+fn set_in(names: &mut BTreeSet<LockName>, name: &LockName, is_in: bool) {
+    if !is_in {
+        names.remove(name);
+    } else if !names.contains(name) {
+        names.insert(name.clone());
     }
 }

@@ -9,6 +9,7 @@ use crate::ids::{AttemptKey, Fence};
 use crate::lock::Lock;
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::Grant;
+use crate::share::Share;
 use crate::table::LockTable;
 use crate::time::{ClusterTime, Ttl};
 
@@ -28,6 +29,8 @@ pub struct HolderView {
     pub expires_in_ms: u64,
     /// Since the grant, in milliseconds.
     pub held_ms: u64,
+    /// How much of the lock it holds.
+    pub share: Share,
     /// The holder's own.
     pub metadata: Metadata,
 }
@@ -48,6 +51,8 @@ pub struct LockView {
     pub name: LockName,
     /// Those who hold it; none if it is free.
     pub holders: Vec<HolderView>,
+    /// How many permits it has; none if nobody uses it so.
+    pub limit: Option<u32>,
     /// The first [`WAITERS_LISTED_MAX`] of those who wait and whose client is there.
     pub queue: Vec<WaiterView>,
     /// How many wait and have their client there.
@@ -67,6 +72,13 @@ pub struct LockPage {
     pub seq: u64,
 }
 
+impl LockView {
+    /// How many permits are held; 0 where there is no limit.
+    pub fn permits_out(&self) -> u64 {
+        self.holders.iter().map(|holder| u64::from(holder.share.permits())).sum()
+    }
+}
+
 impl LockTable {
     /// One lock; a name that was never used is free.
     ///
@@ -78,6 +90,7 @@ impl LockTable {
             None => LockView {
                 name: name.clone(),
                 holders: Vec::new(),
+                limit: None,
                 queue: Vec::new(),
                 queue_length: 0,
                 seq: self.seq,
@@ -105,7 +118,7 @@ impl LockTable {
     /// How many locks are held, and how many attempts wait.
     pub fn counts(&self) -> (u64, u64) {
         let held = self.locks.len() - self.stalled.len();
-        (held as u64, (self.timers.len() - held) as u64)
+        (held as u64, (self.timers.len() - self.holds) as u64)
     }
 
     fn view_of(&self, name: &LockName, lock: &Lock, now: ClusterTime) -> LockView {
@@ -128,10 +141,11 @@ impl LockTable {
                 ttl: hold.lease.ttl,
                 expires_in_ms: hold.lease.left_ms(now),
                 held_ms: now.since(hold.granted_at),
+                share: hold.share,
                 metadata: hold.metadata.clone(),
             })
             .collect();
-        LockView { name: name.clone(), holders, queue, queue_length, seq: self.seq }
+        LockView { name: name.clone(), holders, limit: lock.limit, queue, queue_length, seq: self.seq }
     }
 }
 

@@ -16,8 +16,9 @@ pub(crate) struct Attempt<'a> {
     pub(crate) fences: BTreeSet<u64>,
     /// For each call, until when any of those up to it whose outcome is known can have taken effect.
     reach: Vec<u64>,
-    /// Calls that can have taken effect at any time since, and those that may have released it.
-    unknown: Vec<&'a Operation>,
+    /// Calls that can have taken effect at any time since; each with the shortest TTL that it or one before may set.
+    unknown: Vec<(&'a Operation, Option<u64>)>,
+    /// Calls that may have released it.
     releases: Vec<&'a Operation>,
     ttl_min_ms: u64,
 }
@@ -41,9 +42,9 @@ impl<'a> Attempt<'a> {
             Some(*reach)
         });
         let reach = reach.collect();
-        let unknown = calls.iter().copied().filter(|call| call.is_unknown()).collect();
         let releases = calls.iter().copied().filter(|call| may_release(call)).collect();
         let ttl_min_ms = calls.iter().filter_map(|call| asked_ttl_ms(call)).min().unwrap_or(0);
+        let unknown = unknown(&calls, ttl_min_ms);
         Self { calls, fences, reach, unknown, releases, ttl_min_ms }
     }
 
@@ -71,32 +72,55 @@ impl<'a> Attempt<'a> {
                 end = end.min(release.invoked);
             }
         }
-        for call in self.may_take_effect_between(grant.invoked, end) {
-            if let Some(other) = self.sets_ttl_ms(call).filter(|other| *other < ttl_ms) {
+        for call in self.answered_between(grant.invoked, end).chain(self.unknown_between(grant.invoked, end))
+        {
+            if let Some(other) = sets_ttl_ms(call, self.ttl_min_ms).filter(|other| *other < ttl_ms) {
                 end = end.min(clock.lease_end_min(call.invoked.max(grant.invoked), other));
             }
+        }
+        if let Some(other) = self.ttl_of_earlier_unknown(grant.invoked).filter(|other| *other < ttl_ms) {
+            end = end.min(clock.lease_end_min(grant.invoked, other));
         }
         end.max(grant.invoked)
     }
 
-    /// Calls that can have taken effect after one moment and have been sent before another.
-    fn may_take_effect_between(&self, after: u64, before: u64) -> impl Iterator<Item = &'a Operation> {
+    /// Calls whose outcome is known, that were answered after one moment and sent before another.
+    fn answered_between(&self, after: u64, before: u64) -> impl Iterator<Item = &'a Operation> {
         let sent = self.calls.partition_point(|call| call.invoked < before);
-        let known = (0..sent).rev().take_while(move |at| self.reach[*at] > after).map(|at| self.calls[at]);
-        let known = known.filter(move |call| !call.is_unknown() && call.completed > after);
-        known.chain(self.unknown.iter().copied())
+        let calls = (0..sent).rev().take_while(move |at| self.reach[*at] > after).map(|at| self.calls[at]);
+        calls.filter(move |call| !call.is_unknown() && call.completed > after)
     }
 
-    /// The TTL that a call sets if it takes effect; none if it sets none.
-    fn sets_ttl_ms(&self, call: &Operation) -> Option<u64> {
-        match (&call.outcome, &call.request) {
-            (Outcome::Ok(Answer::Granted { ttl_ms, .. }), _) => Some(*ttl_ms),
-            (Outcome::Unknown { .. }, Request::Renew { ttl_ms: Some(ttl_ms), .. }) => Some(*ttl_ms),
-            (Outcome::Unknown { .. }, Request::Acquire { .. } | Request::Renew { .. }) => {
-                Some(self.ttl_min_ms)
-            }
-            _ => None,
-        }
+    /// Calls whose outcome is not known, that were sent between two moments.
+    fn unknown_between(&self, after: u64, before: u64) -> impl Iterator<Item = &'a Operation> {
+        let first = self.unknown.partition_point(|(call, _)| call.invoked <= after);
+        let calls = self.unknown[first..].iter().map(|(call, _)| *call);
+        calls.take_while(move |call| call.invoked < before)
+    }
+
+    /// The shortest TTL that calls may set whose outcome is not known, and which were sent by then.
+    fn ttl_of_earlier_unknown(&self, by: u64) -> Option<u64> {
+        let later = self.unknown.partition_point(|(call, _)| call.invoked <= by);
+        self.unknown[..later].last().and_then(|(_, ttl_ms)| *ttl_ms)
+    }
+}
+
+fn unknown<'a>(calls: &[&'a Operation], ttl_min_ms: u64) -> Vec<(&'a Operation, Option<u64>)> {
+    let unknown = calls.iter().copied().filter(|call| call.is_unknown());
+    let with_shortest = unknown.scan(None, |shortest: &mut Option<u64>, call| {
+        *shortest = [*shortest, sets_ttl_ms(call, ttl_min_ms)].into_iter().flatten().min();
+        Some((call, *shortest))
+    });
+    with_shortest.collect()
+}
+
+/// The TTL that a call sets if it takes effect; none if it sets none. `ttl_min_ms` is the shortest that may be in force.
+fn sets_ttl_ms(call: &Operation, ttl_min_ms: u64) -> Option<u64> {
+    match (&call.outcome, &call.request) {
+        (Outcome::Ok(Answer::Granted { ttl_ms, .. }), _) => Some(*ttl_ms),
+        (Outcome::Unknown { .. }, Request::Renew { ttl_ms: Some(ttl_ms), .. }) => Some(*ttl_ms),
+        (Outcome::Unknown { .. }, Request::Acquire { .. } | Request::Renew { .. }) => Some(ttl_min_ms),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A history as the checks read it: operations, each with its invocation and what came of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -205,15 +205,6 @@ impl History {
     /// Whether the times of all processes can be compared.
     pub fn has_one_clock(&self) -> bool {
         self.header.clock.is_some()
-    }
-
-    /// Operations by lock.
-    pub fn by_lock(&self) -> BTreeMap<Arc<str>, Vec<&Operation>> {
-        let mut locks: BTreeMap<Arc<str>, Vec<&Operation>> = BTreeMap::new();
-        for operation in &self.operations {
-            locks.entry(operation.request.lock().clone()).or_default().push(operation);
-        }
-        locks
     }
 }
 

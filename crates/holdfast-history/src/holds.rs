@@ -70,6 +70,12 @@ impl<'a> Lock<'a> {
         Self { operations, attempts, holds, facts }
     }
 
+    /// The hold with this fence.
+    pub(crate) fn hold(&self, fence: u64) -> Option<&Hold<'a>> {
+        let place = self.holds.binary_search_by_key(&fence, |hold| hold.fence).ok()?;
+        self.holds.get(place)
+    }
+
     /// The attempt that a hold belongs to.
     pub(crate) fn attempt_of(&self, hold: &Hold<'_>) -> Option<&Attempt<'a>> {
         self.attempts.get(hold.attempt?)

@@ -1,6 +1,6 @@
 //! Histories of what clients of a lock service did and were told, and the checks of what must hold of them.
 //!
-//! A history is lines of JSON ([`format`], docs/history-format.md). The checks know the service's promises and nothing of
+//! A history is lines of JSON ([`mod@format`], docs/history-format.md). The checks know the service's promises and nothing of
 //! its implementation; they read no clock and do no IO. They never call a history wrong that could have come about
 //! rightly, and they say which of them could not be made.
 

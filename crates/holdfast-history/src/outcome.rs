@@ -144,9 +144,4 @@ impl Code {
             | Self::InvalidArgument => false,
         }
     }
-
-    /// Whether it tells that the attempt has held the lock before, and does no more.
-    pub fn tells_an_end(self) -> bool {
-        matches!(self, Self::LeaseExpired | Self::LeaseForced | Self::LeaseReleased)
-    }
 }

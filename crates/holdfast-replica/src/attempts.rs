@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Acquire, Answer, AttemptKey, Cause, Grant, Home, LockName, NodeId as CoreNodeId, Op, Rejection,
+    Acquire, Answer, AttemptKey, Cause, Grant, Home, LockName, NodeId as CoreNodeId, Op, Rejection, Share,
 };
 use openraft_rt::{Instant as _, Select2};
 use tokio::sync::mpsc;
@@ -81,6 +81,8 @@ enum Step {
     Over(Acquired),
     /// There is more to come.
     Waiting,
+    /// It waited for more permits than there are now.
+    LimitChanged,
     /// A grant that has to be claimed first.
     Claim(Grant, Position),
 }
@@ -142,7 +144,7 @@ pub(crate) async fn acquire<R: Runtime>(
     inner.check_space()?;
     let deadline = R::Instant::now() + Duration::from_millis(attempt.wait.ms()) + CALL_TIMEOUT;
     let (mut call, told) = Call::begin(inner.clone(), &attempt);
-    let op = Op::Acquire(Acquire {
+    let acquire = Acquire {
         lock: attempt.lock,
         key: attempt.key,
         owner: attempt.owner,
@@ -150,7 +152,11 @@ pub(crate) async fn acquire<R: Runtime>(
         wait: attempt.wait,
         metadata: attempt.metadata,
         home: call.home,
-    });
+    };
+    let op = match attempt.share {
+        Share::Exclusive => Op::Acquire(acquire),
+        share => Op::AcquireShare(acquire, share),
+    };
     let answer = {
         let work = attend(&call, &op, told);
         let drained = inner.drained();
@@ -206,6 +212,10 @@ async fn wait_in_queue<R: Runtime>(
         notice = match on_notice(notice.ok_or(Unanswered::Closing)?) {
             Step::Over(acquired) => return Ok(acquired),
             Step::Waiting => told.recv().await,
+            Step::LimitChanged => {
+                let limit = call.inner.machine.look(|state| state.table.limit_of(&call.lock));
+                return Ok(Acquired::Ended(Rejection::LimitConflict { limit }));
+            }
             Step::Claim(grant, at) => {
                 let since = R::Instant::now();
                 match R::select2(call.claim(&grant, at), told.recv()).await {
@@ -233,12 +243,13 @@ fn on_notice(notice: Notice) -> Step {
         // The outcome of the command itself tells the same.
         Notice::Acquired { from_queue: false, .. } => Step::Waiting,
         Notice::Left(Cause::WaitTimeout) => Step::Over(Acquired::WaitTimeout),
+        Notice::Left(Cause::LimitChanged) => Step::LimitChanged,
         Notice::Left(_) => Step::Over(Acquired::Ended(Rejection::LeaseReleased)),
         // It is back in the queue.
         Notice::Ended(Cause::Unclaimed) => Step::Waiting,
         Notice::Ended(Cause::Expired) => Step::Over(Acquired::Ended(Rejection::LeaseExpired)),
         Notice::Ended(Cause::Forced) => Step::Over(Acquired::Ended(Rejection::LeaseForced)),
-        Notice::Ended(Cause::Released | Cause::Abandoned | Cause::WaitTimeout) => {
+        Notice::Ended(Cause::Released | Cause::Abandoned | Cause::WaitTimeout | Cause::LimitChanged) => {
             Step::Over(Acquired::Ended(Rejection::LeaseReleased))
         }
     }

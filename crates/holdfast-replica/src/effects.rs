@@ -64,6 +64,7 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::Abandoned => "abandoned",
         Cause::WaitTimeout => "wait_timeout",
         Cause::Unclaimed => "unclaimed",
+        Cause::LimitChanged => "limit_changed",
     }
 }
 

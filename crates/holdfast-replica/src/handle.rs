@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, Event, Grant, Group, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Ttl, Wait,
+    AttemptKey, Event, Grant, Group, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Share, Ttl,
+    Wait,
 };
 
 use crate::world::NodeId;
@@ -177,6 +178,8 @@ pub struct Attempt {
     pub wait: Wait,
     /// The holder's own.
     pub metadata: Metadata,
+    /// How much of the lock.
+    pub share: Share,
 }
 
 /// Longest time that any call may take beyond its own wait.

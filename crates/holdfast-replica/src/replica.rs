@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Answer, AttemptKey, ClusterTime, Fence, Grant, LockName, LockTable, Op, Outcome, Standing, Ttl,
+    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Op, Outcome, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -162,6 +162,14 @@ impl<R: Runtime> Replica<R> {
         match self.0.propose(Op::Release { lock, key }).await?? {
             Answer::Released { fence } => Ok(fence),
             answer => unreachable!("a release is not answered with {answer:?}"),
+        }
+    }
+
+    /// Changes how many permits a lock has, while anybody holds some or waits for some.
+    pub async fn set_limit(&self, lock: LockName, limit: Limit) -> Result<(), CallFailure> {
+        match self.0.propose(Op::SetLimit { lock, limit }).await?? {
+            Answer::Done => Ok(()),
+            answer => unreachable!("a change of a limit is not answered with {answer:?}"),
         }
     }
 

@@ -9,7 +9,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+use holdfast_core::{AttemptKey, LockName, Metadata, Owner, Rejection, Share, Ttl, Wait};
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Consistency};
 use holdfast_replica::node::{self, NodeOptions, NodeReplica, Timing};
 
@@ -49,6 +49,7 @@ fn attempt(lock: &str, token: u8, wait_ms: u64) -> Attempt {
         ttl: Ttl::from_ms(5_000).unwrap(),
         wait: Wait::from_ms(wait_ms).unwrap(),
         metadata: Metadata::default(),
+        share: Share::Exclusive,
     }
 }
 

@@ -4,8 +4,10 @@
 mod operation;
 mod responses;
 
-use holdfast_api::{AcquireRequest, Cluster, Digest, Grant, Health, Lock, LockList, Problem, Released};
-use holdfast_api::{ReleaseRequest, RenewRequest};
+use holdfast_api::{
+    AcquireRequest, Cluster, Digest, Grant, Health, LimitSet, Lock, LockList, Problem, ReleaseRequest,
+    Released, RenewRequest, SetLimitRequest,
+};
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
 
@@ -29,12 +31,14 @@ use crate::http::Route;
         Digest,
         Grant,
         Health,
+        LimitSet,
         Lock,
         LockList,
         Problem,
         Released,
         ReleaseRequest,
         RenewRequest,
+        SetLimitRequest,
     ))
 )]
 struct Schemas;

@@ -7,7 +7,8 @@ use holdfast_client::{Acquire, Answer, CallError, Client, Consistency, Page, Ref
 use serde_json::{Map, Value};
 
 use crate::args::{
-    AcquireArgs, ClientArgs, GetArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs, StatusArgs,
+    AcquireArgs, ClientArgs, GetArgs, LimitArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs,
+    StatusArgs,
 };
 use crate::exit::Failure;
 use crate::{duration, output, print, runtime};
@@ -24,6 +25,7 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
         ttl: args.ttl,
         wait: args.wait.filter(|wait| !wait.is_zero()).map_or(Wait::No, Wait::AtMost),
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
+        share: args.share.share(),
     };
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
@@ -68,6 +70,11 @@ pub(crate) fn release(args: ReleaseArgs) -> Result<(), Failure> {
 pub(crate) fn get(args: GetArgs) -> Result<(), Failure> {
     let client = client(&args.client)?;
     answer(client.get(&args.name, consistency(&args.read)), &args.output, print::lock)
+}
+
+pub(crate) fn limit(args: LimitArgs) -> Result<(), Failure> {
+    let client = client(&args.client)?;
+    answer(client.set_limit(&args.name, args.limit), &args.output, print::limit)
 }
 
 pub(crate) fn list(args: ListArgs) -> Result<(), Failure> {

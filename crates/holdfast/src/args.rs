@@ -13,8 +13,8 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use self::api::{
-    AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, ListArgs, ReadArgs, ReleaseArgs, RenewArgs,
-    StatusArgs,
+    AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, LimitArgs, ListArgs, ReadArgs, ReleaseArgs,
+    RenewArgs, ShareArgs, StatusArgs,
 };
 pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::chaos::ChaosArgs;
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// Show a lock, its holder and its queue
     #[command(after_help = STATUSES_HELP)]
     Get(GetArgs),
+    /// Change how many permits a lock has, while anybody holds some or waits for some
+    #[command(after_help = STATUSES_HELP)]
+    Limit(LimitArgs),
     /// List the locks that somebody holds or waits for
     #[command(after_help = STATUSES_HELP)]
     List(ListArgs),

@@ -79,7 +79,7 @@ fn resolve_wait(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<Waiting
 
 fn request(client: &Client, args: &LockArgs, waiting: Waiting) -> LockRequest {
     let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
-    let request = client.lock(&args.name).ttl(args.ttl).owner(owner);
+    let request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(args.share.share());
     match waiting {
         Waiting::No => request,
         Waiting::AtMost(wait) => request.wait(wait),

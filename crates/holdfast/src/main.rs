@@ -59,6 +59,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Renew(args) => api::renew(args).map(done),
         Command::Release(args) => api::release(args).map(done),
         Command::Get(args) => api::get(args).map(done),
+        Command::Limit(args) => api::limit(args).map(done),
         Command::List(args) => api::list(args).map(done),
         Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
         Command::Bench(args) => bench::run(&args).map(done),

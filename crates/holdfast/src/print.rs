@@ -1,6 +1,8 @@
 //! Answers for people.
 
-use holdfast_client::api::{Cluster, Grant, Holder, Lock, LockList, LockState, Member, Released, Waiter};
+use holdfast_client::api::{
+    Cluster, Grant, Holder, LimitSet, Lock, LockList, LockState, Member, Mode, Released, Waiter,
+};
 use serde_json::{Map, Value};
 
 use crate::duration::text;
@@ -33,6 +35,10 @@ pub(crate) fn released(released: &Released) -> String {
     }
 }
 
+pub(crate) fn limit(set: &LimitSet) -> String {
+    format!("{} has {} permits", set.name, set.limit)
+}
+
 pub(crate) fn lock(lock: &Lock) -> String {
     let state = match lock.state {
         LockState::Held => "held",
@@ -41,6 +47,9 @@ pub(crate) fn lock(lock: &Lock) -> String {
     let stale = if lock.stale { " (stale)" } else { "" };
     let mut rows =
         vec![vec!["lock".into(), lock.name.clone()], vec!["state".into(), format!("{state}{stale}")]];
+    if let (Some(limit), Some(out)) = (lock.limit, lock.permits_out) {
+        rows.push(vec!["permits".into(), format!("{out} of {limit} are out")]);
+    }
     rows.extend(lock.holders.iter().map(|holder| vec!["holder".into(), holder_line(holder)]));
     if lock.queue_length > 0 {
         rows.push(vec!["waiting".into(), lock.queue_length.to_string()]);
@@ -52,9 +61,16 @@ pub(crate) fn lock(lock: &Lock) -> String {
 }
 
 fn holder_line(holder: &Holder) -> String {
-    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, metadata } = holder;
+    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, mode, permits, metadata } = holder;
+    let share = match (mode, permits) {
+        (Mode::Shared, _) => ", shared".to_owned(),
+        (Mode::Exclusive, Some(1)) => ", 1 permit".to_owned(),
+        (Mode::Exclusive, Some(permits)) => format!(", {permits} permits"),
+        (Mode::Exclusive, None) => String::new(),
+    };
     let (left, ttl, held) = (text(*expires_in_ms), text(*ttl_ms), text(*held_ms));
-    format!("{owner}, fence {fence}, held for {held}, {left} of {ttl} left{}", metadata_text(metadata))
+    let metadata = metadata_text(metadata);
+    format!("{owner}, fence {fence}{share}, held for {held}, {left} of {ttl} left{metadata}")
 }
 
 fn metadata_text(metadata: &Map<String, Value>) -> String {

@@ -193,7 +193,7 @@ fn tell(node: NodeId, entry: &Entry) {
 
 fn show_op(op: &Op) -> String {
     match op {
-        Op::Acquire(acquire) => format!(
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => format!(
             "acquire {} {:?} for {} ms, waits {} ms, at node {}",
             acquire.lock.as_str(),
             acquire.key,
@@ -205,7 +205,7 @@ fn show_op(op: &Op) -> String {
         Op::Release { lock, key } => format!("release {} {key:?}", lock.as_str()),
         Op::Abandon { lock, key, .. } => format!("abandon {} {key:?}", lock.as_str()),
         Op::Unclaim { lock, fence } => format!("unclaim {} fence {fence}", lock.as_str()),
-        Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } => format!("{op:?}"),
+        Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } | Op::SetLimit { .. } => format!("{op:?}"),
     }
 }
 

@@ -58,7 +58,7 @@ impl LockClient for HoldfastClient {
             token: Some(self.token()),
             ttl_ms: Some(millis(self.settings.ttl)),
             wait_ms: Some(millis(wait)),
-            metadata: None,
+            ..AcquireRequest::default()
         };
         self.call::<Grant>("acquire", &request).await.map(drop)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_core::{
-    Answer, Applied, AttemptKey, Cause, ClusterTime, Fence, Group, Happening, LockName, LockTable, Op,
+    Answer, Applied, AttemptKey, Cause, ClusterTime, Fence, Group, Happening, LockName, LockTable, Op, Share,
 };
 
 use crate::script::{LOCKS, lock_name};
@@ -11,7 +11,6 @@ use crate::script::{LOCKS, lock_name};
 /// A hold, as events and answers have told of it.
 struct Told {
     key: AttemptKey,
-    fence: Fence,
     deadline: ClusterTime,
 }
 
@@ -19,7 +18,8 @@ struct Told {
 pub(crate) struct Invariants {
     seq: u64,
     fence: Fence0,
-    holds: BTreeMap<LockName, Told>,
+    holds: BTreeMap<Fence, (LockName, Told)>,
+    permits_out: BTreeMap<LockName, u64>,
 }
 
 /// The last fence that was seen; 0 before the first.
@@ -44,7 +44,33 @@ impl Invariants {
         }
         self.follow_answers(group, applied, table.now());
         self.check_deadlines(table)?;
-        check_locks(table)
+        self.check_locks(group, table)
+    }
+
+    /// Those who hold a lock fit beside each other, and nobody who is present waits for a free one.
+    fn check_locks(&mut self, group: &Group, table: &LockTable) -> Result<(), String> {
+        let limit_changes = group.ops.iter().any(|op| matches!(op, Op::SetLimit { .. }));
+        for name in (0..LOCKS.len()).map(lock_name) {
+            let view = table.view(&name, table.now());
+            let shares: Vec<_> = view.holders.iter().map(|holder| holder.share).collect();
+            let is_of_one_kind = match view.limit {
+                Some(_) => shares.iter().all(|share| matches!(share, Share::Permits(_))),
+                None => shares.len() <= 1 || shares.iter().all(|share| *share == Share::Shared),
+            };
+            if !is_of_one_kind {
+                return Err(format!("{name} is held by {shares:?}"));
+            }
+            let out = shares.iter().map(|share| u64::from(share.permits())).sum();
+            let before = self.permits_out.insert(name.clone(), out).unwrap_or(0);
+            // A limit may be lowered below what is out; then no more come out.
+            if !limit_changes && out > before.max(view.limit.unwrap_or(0).into()) {
+                return Err(format!("{name} has {out} permits out of {:?}", view.limit));
+            }
+            if view.holders.is_empty() && view.queue_length > 0 {
+                return Err(format!("{name} is free and somebody waits for it"));
+            }
+        }
+        Ok(())
     }
 
     /// One holder at a time, fences that only go up, and no lease that is over too early.
@@ -55,16 +81,12 @@ impl Invariants {
                     return Err(format!("fence {fence} after {}", self.fence));
                 }
                 self.fence = fence.0;
-                let told = Told { key: event.key, fence: *fence, deadline: now.after(ttl.ms()) };
-                match self.holds.insert(event.lock.clone(), told) {
-                    Some(other) => {
-                        Err(format!("{} has two holders: {} and {fence}", event.lock, other.fence))
-                    }
-                    None => Ok(()),
-                }
+                let told = Told { key: event.key, deadline: now.after(ttl.ms()) };
+                self.holds.insert(*fence, (event.lock.clone(), told));
+                Ok(())
             }
-            Happening::Ended { fence, cause, .. } => match self.holds.remove(&event.lock) {
-                Some(told) if told.fence == *fence => match cause {
+            Happening::Ended { fence, cause, .. } => match self.holds.remove(fence) {
+                Some((lock, told)) if lock == event.lock => match cause {
                     Cause::Expired if told.deadline > now => {
                         Err(format!("{fence} was over before its deadline"))
                     }
@@ -79,14 +101,14 @@ impl Invariants {
     /// Renewals are no events: their answers tell the new deadline.
     fn follow_answers(&mut self, group: &Group, applied: &Applied, now: ClusterTime) {
         for (op, outcome) in group.ops.iter().zip(&applied.outcomes) {
-            let (Op::Acquire(holdfast_core::Acquire { lock, key, .. }) | Op::Renew { lock, key, .. }) = op
+            let (Op::Acquire(holdfast_core::Acquire { key, .. })
+            | Op::AcquireShare(holdfast_core::Acquire { key, .. }, _)
+            | Op::Renew { key, .. }) = op
             else {
                 continue;
             };
-            let (Some(told), Ok(Answer::Granted(grant))) = (self.holds.get_mut(lock), outcome) else {
-                continue;
-            };
-            if (told.key, told.fence) == (*key, grant.fence) {
+            let Ok(Answer::Granted(grant)) = outcome else { continue };
+            if let Some((_, told)) = self.holds.get_mut(&grant.fence).filter(|(_, told)| told.key == *key) {
                 told.deadline = now.after(grant.expires_in_ms);
             }
         }
@@ -94,15 +116,15 @@ impl Invariants {
 
     /// No lease lives on after an entry that has reached its deadline, and the leader knows when to speak next.
     fn check_deadlines(&self, table: &LockTable) -> Result<(), String> {
-        for (lock, told) in &self.holds {
+        for (fence, (lock, told)) in &self.holds {
             if told.deadline <= table.now() {
                 return Err(format!("the lease of {lock} should be over since {:?}", told.deadline));
             }
             if table.next_due().is_none_or(|due| due > told.deadline) {
                 return Err(format!("the leader would sleep through the deadline of {lock}"));
             }
-            if !table.is_held_by(lock, told.fence) {
-                return Err(format!("{lock} is not held by {} any more, and nobody was told", told.fence));
+            if !table.is_held_by(lock, *fence) {
+                return Err(format!("{lock} is not held by {fence} any more, and nobody was told"));
             }
         }
         match table.next_due() {
@@ -113,18 +135,4 @@ impl Invariants {
             _ => Ok(()),
         }
     }
-}
-
-/// Nobody who is present waits for a free lock.
-fn check_locks(table: &LockTable) -> Result<(), String> {
-    for name in (0..LOCKS.len()).map(lock_name) {
-        let view = table.view(&name, table.now());
-        if view.holders.len() > 1 {
-            return Err(format!("{name} has {} holders", view.holders.len()));
-        }
-        if view.holders.is_empty() && view.queue_length > 0 {
-            return Err(format!("{name} is free and somebody waits for it"));
-        }
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 
 use holdfast_core::{
     Acquire, Answer, AttemptKey, Cause, ClusterId, Event, Fence, Grant, Group, Happening, HolderSummary,
-    Home, LockName, NodeId, Op, Outcome, Rejection, StorageId, Ttl,
+    Home, LockName, NodeId, Op, Outcome, Rejection, Share, StorageId, Ttl,
 };
 
 const KEPT_MS: u64 = 75_000;
@@ -35,6 +35,7 @@ pub(crate) struct Attempt {
     number: u64,
     /// As it was first asked for.
     pub(crate) asked: Acquire,
+    pub(crate) share: Share,
     /// Where its clients may be: all that asked while it waited, the one that was told when it holds, none if there may
     /// be several of those.
     homes: Vec<Home>,
@@ -55,6 +56,8 @@ pub(crate) struct Naive {
     pub(crate) cluster: Option<ClusterId>,
     attempts: Vec<Attempt>,
     numbers: u64,
+    /// Of the locks that somebody uses with one.
+    limits: Vec<(LockName, u32)>,
     nodes: Vec<Node>,
     folders: Vec<(NodeId, StorageId)>,
     events: Vec<Event>,
@@ -68,13 +71,17 @@ impl Naive {
             let cause = if self.attempts[due].holds() { Cause::Expired } else { Cause::WaitTimeout };
             self.end(due, cause);
         }
+        // Somebody may have become absent meanwhile.
+        self.hand_all_over();
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
         (outcomes, std::mem::take(&mut self.events))
     }
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
+            Op::SetLimit { lock, limit } => self.set_limit(lock, limit.get()),
             Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
             Op::Release { key, .. } => self.release(key),
             Op::Abandon { key, home, .. } => {
@@ -105,15 +112,20 @@ impl Naive {
         }
     }
 
-    fn acquire(&mut self, new: &Acquire) -> Outcome {
+    fn acquire(&mut self, new: &Acquire, share: Share) -> Outcome {
         self.attempts.retain(|attempt| attempt.asked.key != new.key || attempt.is_known(self.now));
-        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new) };
+        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share) };
         let known = &mut self.attempts[at];
         if let State::Ended { cause, .. } = known.state {
             return Err(told(cause));
         }
         let as_before = &known.asked;
-        if (&new.owner, new.ttl, &new.metadata) != (&as_before.owner, as_before.ttl, &as_before.metadata) {
+        let renewed_to = if let State::Holds(hold) = &known.state { hold.ttl } else { as_before.ttl };
+        let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
+        if share != known.share
+            || !is_ttl_known
+            || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata)
+        {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
@@ -130,15 +142,24 @@ impl Naive {
         self.answer(new)
     }
 
-    fn acquire_anew(&mut self, new: &Acquire) -> Outcome {
-        let is_free = self.holder(&new.lock).is_none();
+    fn acquire_anew(&mut self, new: &Acquire, share: Share) -> Outcome {
+        let is_used = self.is_used(&new.lock);
+        if is_used && self.limit(&new.lock) != share.limit() {
+            return Err(Rejection::LimitConflict { limit: self.limit(&new.lock) });
+        }
+        self.limits.retain(|(lock, _)| is_used || *lock != new.lock);
+        if let (false, Some(limit)) = (is_used, share.limit()) {
+            self.limits.push((new.lock.clone(), limit));
+        }
+        let is_first = self.holders(&new.lock).is_empty() || self.present_waiters(&new.lock).is_empty();
+        let is_free = is_first && self.has_room(&new.lock, share);
         if !is_free && new.wait.ms() == 0 {
             return Err(self.held(&new.lock));
         }
         self.numbers += 1;
         let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
         let homes = vec![new.home];
-        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), homes, state });
+        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), share, homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
             self.grant(at, false);
@@ -162,7 +183,7 @@ impl Naive {
         }
         if new.wait.ms() == 0 {
             self.end(at, Cause::WaitTimeout);
-            let is_held = self.holder(&new.lock).is_some();
+            let is_held = !self.holders(&new.lock).is_empty();
             return Err(if is_held { self.held(&new.lock) } else { Rejection::NotHolder });
         }
         let number = self.attempts[at].number;
@@ -174,6 +195,7 @@ impl Naive {
     fn renew(&mut self, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         match self.find(key).map(|at| (at, &self.attempts[at].state)) {
             Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
+            Some((_, State::Ended { fence: None, .. })) => Err(Rejection::NotHolder),
             Some((_, State::Ended { cause, .. })) => Err(told(*cause)),
             Some((_, State::Waits { .. })) | None => Err(Rejection::NotHolder),
         }
@@ -236,14 +258,34 @@ impl Naive {
             Some(node) => (node.boot, node.vouched_until) = (boot, vouched_until),
             None => self.nodes.push(Node { id, boot, vouched_until }),
         }
-        let mut locks: Vec<_> = self.attempts.iter().map(|attempt| attempt.asked.lock.clone()).collect();
-        locks.sort_unstable();
-        locks.iter().for_each(|lock| self.hand_over(lock));
+        self.hand_all_over();
+    }
+
+    fn set_limit(&mut self, lock: &LockName, limit: u32) -> Outcome {
+        if !self.is_used(lock) || self.limit(lock).is_none() {
+            return Err(Rejection::NoLimit);
+        }
+        self.limits.retain(|(name, _)| name != lock);
+        self.limits.push((lock.clone(), limit));
+        let mut too_large: Vec<_> = self.waiters(lock).filter(|(_, w)| w.share.permits() > limit).collect();
+        too_large.sort_by_key(|(_, waiter)| waiter.number);
+        let too_large: Vec<_> = too_large.iter().map(|(_, waiter)| waiter.asked.key).collect();
+        for key in too_large {
+            let at = self.find_live(&key).unwrap();
+            self.conclude(at, Cause::LimitChanged);
+        }
+        self.hand_over(lock);
+        Ok(Answer::Done)
     }
 
     /// Ends an attempt for good and hands its lock on. Some ends are remembered.
     fn end(&mut self, at: usize, cause: Cause) {
         let lock = self.attempts[at].asked.lock.clone();
+        self.conclude(at, cause);
+        self.hand_over(&lock);
+    }
+
+    fn conclude(&mut self, at: usize, cause: Cause) {
         let fence = match &self.attempts[at].state {
             State::Holds(hold) => {
                 let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
@@ -259,17 +301,44 @@ impl Naive {
         if fence.is_none() && cause != Cause::Released {
             self.attempts.remove(at);
         }
-        self.hand_over(&lock);
     }
 
-    /// The first who waits and is present gets a free lock.
+    /// The first who waits and is present gets what he wants if there is room for him, and then the next.
     fn hand_over(&mut self, lock: &LockName) {
-        if self.holder(lock).is_none() {
-            let next = self.waiters(lock).filter(|(_, w)| self.is_present(w)).min_by_key(|(_, w)| w.number);
-            if let Some((at, _)) = next {
-                self.grant(at, true);
+        loop {
+            let present = self.waiters(lock).filter(|(_, waiter)| self.is_present(waiter));
+            match present.min_by_key(|(_, waiter)| waiter.number) {
+                Some((at, waiter)) if self.has_room(lock, waiter.share) => self.grant(at, true),
+                _ => return,
             }
         }
+    }
+
+    fn hand_all_over(&mut self) {
+        let mut locks: Vec<_> = self.attempts.iter().map(|attempt| attempt.asked.lock.clone()).collect();
+        locks.sort_unstable();
+        locks.iter().for_each(|lock| self.hand_over(lock));
+    }
+
+    fn has_room(&self, lock: &LockName, share: Share) -> bool {
+        let holders = self.holders(lock);
+        match share {
+            Share::Exclusive => holders.is_empty(),
+            Share::Shared => holders.iter().all(|(holder, _)| holder.share == Share::Shared),
+            Share::Permits(_) => {
+                let out: u32 = holders.iter().map(|(holder, _)| holder.share.permits()).sum();
+                out + share.permits() <= self.limit(lock).unwrap()
+            }
+        }
+    }
+
+    /// Whether anybody holds it or waits for it.
+    pub(crate) fn is_used(&self, lock: &LockName) -> bool {
+        self.attempts.iter().any(|attempt| attempt.asked.lock == *lock && attempt.deadline().is_some())
+    }
+
+    pub(crate) fn limit(&self, lock: &LockName) -> Option<u32> {
+        self.limits.iter().find(|(name, _)| name == lock).map(|(_, limit)| *limit)
     }
 
     fn grant(&mut self, at: usize, from_queue: bool) {
@@ -297,7 +366,7 @@ impl Naive {
     }
 
     fn held(&self, lock: &LockName) -> Rejection {
-        let (holder, hold) = self.holder(lock).unwrap();
+        let (holder, hold) = self.holders(lock)[0];
         Rejection::Held {
             holder: HolderSummary {
                 owner: holder.asked.owner.clone(),
@@ -337,7 +406,23 @@ impl Naive {
 /// What the outside can see.
 impl Naive {
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.first_due().and_then(|at| self.attempts[at].deadline())
+        let due = self.first_due().and_then(|at| self.attempts[at].deadline());
+        let lapse = self.nodes.iter().map(|node| node.vouched_until).filter(|until| *until > self.now).min();
+        let has_open = self.attempts.iter().any(|waiter| {
+            let lock = &waiter.asked.lock;
+            let waits = matches!(waiter.state, State::Waits { .. });
+            waits && !self.holders(lock).is_empty() && !self.is_full(lock)
+        });
+        due.into_iter().chain(lapse.filter(|_| has_open)).min()
+    }
+
+    /// Whether nobody can come in, whatever he wants.
+    fn is_full(&self, lock: &LockName) -> bool {
+        let holders = self.holders(lock);
+        match self.limit(lock) {
+            Some(limit) => holders.iter().map(|(holder, _)| holder.share.permits()).sum::<u32>() >= limit,
+            None => holders.iter().any(|(holder, _)| holder.share == Share::Exclusive),
+        }
     }
 
     pub(crate) fn attempt(&self, key: &AttemptKey) -> Option<&Attempt> {
@@ -348,13 +433,17 @@ impl Naive {
         self.find(key).and_then(|at| self.attempts[at].homes.last().copied())
     }
 
-    pub(crate) fn holder(&self, lock: &LockName) -> Option<(&Attempt, &Hold)> {
-        self.attempts.iter().filter(|attempt| attempt.asked.lock == *lock).find_map(|attempt| match &attempt
-            .state
-        {
-            State::Holds(hold) => Some((attempt, hold)),
-            _ => None,
-        })
+    /// In the order of their grants.
+    pub(crate) fn holders(&self, lock: &LockName) -> Vec<(&Attempt, &Hold)> {
+        let of_lock = self.attempts.iter().filter(|attempt| attempt.asked.lock == *lock);
+        let mut holders: Vec<_> = of_lock
+            .filter_map(|attempt| match &attempt.state {
+                State::Holds(hold) => Some((attempt, hold)),
+                _ => None,
+            })
+            .collect();
+        holders.sort_by_key(|(_, hold)| hold.fence);
+        holders
     }
 
     /// In order: who waits and is present, and since when.
@@ -369,9 +458,11 @@ impl Naive {
     }
 
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let held = self.attempts.iter().filter(|attempt| attempt.holds()).count();
-        let live = self.attempts.iter().filter(|attempt| attempt.deadline().is_some()).count();
-        (held as u64, (live - held) as u64)
+        let mut held: Vec<_> = self.attempts.iter().filter(|a| a.holds()).map(|a| &a.asked.lock).collect();
+        held.sort_unstable();
+        held.dedup();
+        let waiting = self.attempts.iter().filter(|a| matches!(a.state, State::Waits { .. })).count();
+        (held.len() as u64, waiting as u64)
     }
 
     pub(crate) fn folder(&self, node: NodeId) -> Option<StorageId> {

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use holdfast_core::{
-    Acquire, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, LockName, Metadata, NodeId, Op, Owner,
-    StorageId, Ttl, Wait,
+    Acquire, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Limit, LockName, Metadata, NodeId, Op,
+    Owner, Permits, Share, StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ pub(crate) struct Who {
 /// What is done in a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
-    /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata.
+    /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata, 4 the share.
     Acquire {
         who: Who,
         wait: usize,
@@ -73,6 +73,10 @@ pub(crate) enum Deed {
     },
     Found {
         cluster: u128,
+    },
+    SetLimit {
+        lock: usize,
+        limit: u64,
     },
 }
 
@@ -110,9 +114,22 @@ impl Who {
         key(self.lock, self.person)
     }
 
+    /// Lock `a` has readers and writers, `b` counts permits, and `c` is plain.
+    fn share(self) -> Share {
+        match self.lock {
+            0 if self.person % 2 == 0 => Share::Shared,
+            1 => permits(3, 1 + self.person as u64 % 3),
+            _ => Share::Exclusive,
+        }
+    }
+
     fn ttl(self) -> u64 {
         TTLS[(self.lock + self.person) % TTLS.len()]
     }
+}
+
+fn permits(limit: u64, taken: u64) -> Share {
+    Share::Permits(Permits::new(limit, taken).unwrap())
 }
 
 pub(crate) fn lock_name(lock: usize) -> LockName {
@@ -132,15 +149,22 @@ pub(crate) fn all_attempts() -> impl Iterator<Item = (LockName, AttemptKey)> {
 impl Deed {
     fn op(&self, naive: &Naive) -> Op {
         match self {
-            Self::Acquire { who, wait, home, odd } => Op::Acquire(Acquire {
-                lock: who.lock(),
-                key: who.key(),
-                owner: Owner::new(if *odd == 1 { "mallory" } else { PEOPLE[who.person] }).unwrap(),
-                ttl: Ttl::from_ms(if *odd == 2 { 777 } else { who.ttl() }).unwrap(),
-                wait: Wait::from_ms(WAITS[*wait]).unwrap(),
-                metadata: if *odd == 3 { Metadata::new("{\"odd\":1}").unwrap() } else { Metadata::default() },
-                home: *home,
-            }),
+            Self::Acquire { who, wait, home, odd } => {
+                let metadata = if *odd == 3 { "{\"odd\":1}" } else { "{}" };
+                let acquire = Acquire {
+                    lock: who.lock(),
+                    key: who.key(),
+                    owner: Owner::new(if *odd == 1 { "mallory" } else { PEOPLE[who.person] }).unwrap(),
+                    ttl: Ttl::from_ms(if *odd == 2 { 777 } else { who.ttl() }).unwrap(),
+                    wait: Wait::from_ms(WAITS[*wait]).unwrap(),
+                    metadata: Metadata::new(metadata).unwrap(),
+                    home: *home,
+                };
+                match if *odd == 4 { permits(2, 1) } else { who.share() } {
+                    Share::Exclusive => Op::Acquire(acquire),
+                    share => Op::AcquireShare(acquire, share),
+                }
+            }
             Self::Renew { who, ttl } => Op::Renew {
                 lock: who.lock(),
                 key: who.key(),
@@ -154,7 +178,7 @@ impl Deed {
             }
             Self::Unclaim { lock, back } => {
                 let lock = lock_name(*lock);
-                let current = naive.holder(&lock).map_or(0, |(_, hold)| hold.fence);
+                let current = naive.holders(&lock).last().map_or(0, |(_, hold)| hold.fence);
                 let fence = if *back == 0 { current } else { (naive.fence + 1).saturating_sub(*back) };
                 Op::Unclaim { lock, fence: Fence(fence) }
             }
@@ -163,6 +187,9 @@ impl Deed {
                 Op::Register { node: NodeId(*node), storage: StorageId(*storage) }
             }
             Self::Found { cluster } => Op::Found { cluster: ClusterId(*cluster) },
+            Self::SetLimit { lock, limit } => {
+                Op::SetLimit { lock: lock_name(*lock), limit: Limit::new(*limit).unwrap() }
+            }
         }
     }
 }
@@ -178,7 +205,7 @@ fn whos() -> impl Strategy<Value = Who> {
 }
 
 fn deeds() -> impl Strategy<Value = Deed> {
-    let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=3_usize];
+    let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=4_usize];
     let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
     let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
     prop_oneof![
@@ -191,6 +218,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
         4 => homes().prop_map(|home| Deed::Vouch { node: home.node.0, boot: home.boot }),
         1 => (1..=3_u64, 1..=2_u128).prop_map(|(node, storage)| Deed::Register { node, storage }),
         1 => (1..=2_u128).prop_map(|cluster| Deed::Found { cluster }),
+        1 => (0..LOCKS.len(), 1..=5_u64).prop_map(|(lock, limit)| Deed::SetLimit { lock, limit }),
     ]
 }
 
@@ -244,7 +272,7 @@ impl fmt::Display for Deed {
         let place = |home: &Home| format!("node {} start {} call {}", home.node, home.boot, home.call);
         match self {
             Self::Acquire { who, wait, home, odd } => {
-                let odd = ["", ", other owner", ", other TTL", ", other metadata"][*odd];
+                let odd = ["", ", other owner", ", other TTL", ", other metadata", ", other share"][*odd];
                 let (ttl, wait) = (who.ttl(), WAITS[*wait]);
                 write!(f, "{} acquire ttl {ttl} wait {wait} at {}{odd}", subject(who), place(home))
             }
@@ -260,6 +288,7 @@ impl fmt::Display for Deed {
             Self::Vouch { node, boot } => write!(f, "node {node} start {boot} vouches"),
             Self::Register { node, storage } => write!(f, "node {node} registers folder {storage}"),
             Self::Found { cluster } => write!(f, "found cluster {cluster}"),
+            Self::SetLimit { lock, limit } => write!(f, "the limit of {} is {limit}", LOCKS[*lock]),
         }
     }
 }

@@ -62,12 +62,14 @@ fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
 }
 
 fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
-    let holders = naive.holder(name).into_iter().map(|(holder, hold)| HolderView {
+    let all = naive.holders(name);
+    let holders = all.iter().map(|(holder, hold)| HolderView {
         owner: holder.asked.owner.clone(),
         fence: holdfast_core::Fence(hold.fence),
         ttl: hold.ttl,
         expires_in_ms: hold.deadline.saturating_sub(now),
         held_ms: now - hold.granted_at,
+        share: holder.share,
         metadata: holder.asked.metadata.clone(),
     });
     let waiters = naive.present_waiters(name).into_iter();
@@ -75,7 +77,8 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         .map(|(waiter, since)| WaiterView { owner: waiter.asked.owner.clone(), waiting_ms: now - since })
         .collect();
     let queue_length = queue.len() as u64;
-    LockView { name: name.clone(), holders: holders.collect(), queue, queue_length, seq: naive.seq }
+    let limit = naive.is_used(name).then(|| naive.limit(name)).flatten();
+    LockView { name: name.clone(), holders: holders.collect(), limit, queue, queue_length, seq: naive.seq }
 }
 
 fn same<T: PartialEq + Debug>(at: &str, what: &str, table: &T, naive: &T) -> Result<(), TestCaseError> {

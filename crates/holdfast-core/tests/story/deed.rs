@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Acquire, AttemptKey, Fence, Home, LockName, Metadata, NodeId, Op, Owner, Ttl, Wait};
+use holdfast_core::{
+    Acquire, AttemptKey, Fence, Home, Limit, LockName, Metadata, NodeId, Op, Owner, Permits, Share, Ttl, Wait,
+};
 
 /// Somebody who uses locks, through one node unless it is said otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,7 @@ pub(crate) struct Deed {
     owner: String,
     token: String,
     node: u64,
+    share: Share,
     what: What,
 }
 
@@ -56,7 +59,8 @@ pub(crate) fn abandon(who: Person, lock: &str) -> Deed {
 
 impl Deed {
     fn new(who: Person, lock: &str, what: What) -> Self {
-        Self { lock: lock.into(), owner: who.name.into(), token: who.name.into(), node: who.node, what }
+        let (owner, token) = (who.name.into(), who.name.into());
+        Self { lock: lock.into(), owner, token, node: who.node, share: Share::Exclusive, what }
     }
 
     /// Of an acquire or a renewal.
@@ -88,6 +92,20 @@ impl Deed {
         self
     }
 
+    /// Not all of the lock.
+    pub(crate) fn share(mut self, share: Share) -> Self {
+        self.share = share;
+        self
+    }
+
+    pub(crate) fn shared(self) -> Self {
+        self.share(Share::Shared)
+    }
+
+    pub(crate) fn permits(self, taken: u64, limit: u64) -> Self {
+        self.share(Share::Permits(Permits::new(limit, taken).unwrap()))
+    }
+
     pub(crate) fn token(mut self, token: &str) -> Self {
         self.token = token.into();
         self
@@ -112,17 +130,22 @@ impl Deed {
     pub(crate) fn op(&self, home: Home, last_homes: &BTreeMap<AttemptKey, Home>) -> Op {
         let (lock, key) = (LockName::new(&self.lock).unwrap(), self.key());
         match &self.what {
-            What::Acquire { ttl_ms, wait_ms, metadata } => Op::Acquire(Acquire {
-                lock,
-                key,
-                owner: Owner::new(&self.owner).unwrap(),
-                ttl: Ttl::from_ms(*ttl_ms).unwrap(),
-                wait: Wait::from_ms(*wait_ms).unwrap(),
-                metadata: metadata
-                    .as_deref()
-                    .map_or_else(Metadata::default, |json| Metadata::new(json).unwrap()),
-                home,
-            }),
+            What::Acquire { ttl_ms, wait_ms, metadata } => {
+                let metadata = metadata.as_deref().map(|json| Metadata::new(json).unwrap());
+                let acquire = Acquire {
+                    lock,
+                    key,
+                    owner: Owner::new(&self.owner).unwrap(),
+                    ttl: Ttl::from_ms(*ttl_ms).unwrap(),
+                    wait: Wait::from_ms(*wait_ms).unwrap(),
+                    metadata: metadata.unwrap_or_default(),
+                    home,
+                };
+                match self.share {
+                    Share::Exclusive => Op::Acquire(acquire),
+                    share => Op::AcquireShare(acquire, share),
+                }
+            }
             What::Renew { ttl_ms } => {
                 Op::Renew { lock, key, ttl: ttl_ms.map(|ms| Ttl::from_ms(ms).unwrap()) }
             }
@@ -156,4 +179,9 @@ fn key_of(lock: &str, token: &str) -> AttemptKey {
     };
     let hash = u128::from(fnv(0xcbf2_9ce4_8422_2325)) << 64 | u128::from(fnv(0x6c62_272e_07bb_0142));
     AttemptKey(hash.to_be_bytes())
+}
+
+/// An operator changes how many permits a lock has.
+pub(crate) fn set_limit(lock: &str, limit: u64) -> Op {
+    Op::SetLimit { lock: LockName::new(lock).unwrap(), limit: Limit::new(limit).unwrap() }
 }

@@ -157,6 +157,11 @@ impl Story {
         self.table.view(&LockName::new(name).unwrap(), ClusterTime(self.now_ms))
     }
 
+    /// Who holds the lock together, in the order of their grants.
+    pub(crate) fn holders(&self, name: &str) -> Vec<String> {
+        self.lock(name).holders.iter().map(|holder| holder.owner.to_string()).collect()
+    }
+
     /// Who holds the lock.
     pub(crate) fn holder(&self, name: &str) -> Option<String> {
         let holders = self.lock(name).holders;

@@ -46,7 +46,7 @@ pub(super) fn check_times(lock: &Lock<'_>, clock: Clock) -> Vec<Violation> {
         let Some(attempt) = lock.attempt_of(hold) else { continue };
         let remembered = hold.sure_until.0.saturating_add(clock.memory());
         let later = attempt.fences.range(hold.fence + 1..).next();
-        let later = later.and_then(|fence| lock.holds.iter().find(|hold| hold.fence == *fence));
+        let later = later.and_then(|fence| lock.hold(*fence));
         if let Some(later) = later.filter(|later| later.known_at() < remembered) {
             let what =
                 format!("one attempt was granted twice, with fences {} and {}", hold.fence, later.fence);

@@ -1,15 +1,15 @@
 //! First come, first served: of two waiters that a read showed in the queue, the one ahead is granted first.
 //!
-//! A waiter whose node is cut off is rightly passed over. So only waiters of one node are compared, which are cut off
-//! together, or any in times that were healthy throughout. And only a waiter counts as passed over that has kept
-//! its place: it made one call, which was answered.
+//! A waiter whose node is cut off, or too slow to take a grant, is rightly passed over. So only waiters of one node are
+//! compared, which are passed over together; or any in times that were healthy throughout and in which all grants were
+//! taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::attempt::Attempt;
 use crate::conditions::HealthyTimes;
 use crate::history::{History, Operation};
-use crate::holds::Lock;
+use crate::holds::{Lock, fence_known};
 use crate::lease::{Clock, ms};
 use crate::outcome::{Answer, Code, Outcome};
 use crate::request::Request;
@@ -29,7 +29,7 @@ pub(super) fn check(lock: &Lock<'_>, history: &History, clock: Clock) -> Vec<Vio
     let mut violations: BTreeMap<(u64, u64), Violation> = BTreeMap::new();
     for read in lock.operations.iter().filter(|read| queue_seen(read).len() > 1) {
         let queue = queue_seen(read).iter().filter_map(|owner| waiters.by_owner.get(&**owner));
-        for (ahead, behind) in passed_over(queue.collect(), read, &times) {
+        for (ahead, behind) in passed_over(queue.collect(), read, history, &times) {
             let key = (ahead.call.id, behind.grant.map_or(0, |grant| grant.id));
             violations.entry(key).or_insert_with(|| violation(ahead, behind, read));
         }
@@ -128,14 +128,17 @@ fn kept_until(call: &Operation, clock: Clock) -> Option<Kept> {
 fn passed_over<'a, 'b>(
     queue: Vec<&'b Waiter<'a>>,
     read: &Operation,
+    history: &History,
     times: &HealthyTimes,
 ) -> Vec<(&'b Waiter<'a>, &'b Waiter<'a>)> {
     let mut pairs = Vec::new();
     for (at, ahead) in queue.iter().enumerate() {
         let Some(kept) = ahead.kept_until else { continue };
-        let behind = queue[at + 1..].iter().find(|behind| {
-            went_first(behind, kept) && (are_together(ahead, behind) || were_all_reached(behind, read, times))
-        });
+        let is_rightly_ahead = |behind: &&&Waiter<'_>| {
+            are_together(ahead, behind)
+                || were_all_reached(behind, read, times) && were_all_taken(behind, read, history)
+        };
+        let behind = queue[at + 1..].iter().filter(|behind| went_first(behind, kept)).find(is_rightly_ahead);
         pairs.extend(behind.map(|behind| (*ahead, *behind)));
     }
     pairs
@@ -157,6 +160,28 @@ fn were_all_reached(behind: &Waiter<'_>, read: &Operation, times: &HealthyTimes)
     let settled = read.invoked.checked_sub(SETTLED_NS);
     let (Some(settled), Some(grant)) = (settled, behind.grant) else { return false };
     times.throughout(settled, grant.completed)
+}
+
+/// Whether somebody was told of every grant from a while before the read to that of the one behind. One that nobody was
+/// told of may have been the one ahead's, or one of its node's, which did not take it in time and was passed over.
+fn were_all_taken(behind: &Waiter<'_>, read: &Operation, history: &History) -> bool {
+    let (Some(until), Some(settled)) = (behind.fence, read.invoked.checked_sub(SETTLED_NS)) else {
+        return false;
+    };
+    let before = history.operations.iter().filter(|operation| operation.completed < settled);
+    let after = before.filter_map(fence_known).max().unwrap_or(0);
+    let told = history.operations.iter().filter_map(fence_told);
+    let told: HashSet<u64> = told.filter(|fence| after < *fence && *fence < until).collect();
+    told.len() as u64 == until.saturating_sub(after + 1)
+}
+
+/// The fence that its own attempt was told of.
+fn fence_told(operation: &Operation) -> Option<u64> {
+    match operation.outcome {
+        Outcome::Ok(Answer::Granted { fence, .. }) => Some(fence),
+        Outcome::Ok(Answer::Released { fence }) => fence,
+        Outcome::Ok(Answer::Seen { .. }) | Outcome::Refused(_) | Outcome::Unknown { .. } => None,
+    }
 }
 
 fn violation(ahead: &Waiter<'_>, behind: &Waiter<'_>, read: &Operation) -> Violation {
@@ -201,6 +226,17 @@ mod tests {
             story.through("n2").waits("c", 90..5_000, 200, 9_000).granted(2);
             assert_eq!(story.verdict().of(QueueOrder).count(), found);
         }
+    }
+
+    #[test]
+    fn a_waiter_that_did_not_take_a_grant_may_be_passed_over_by_one_of_another_node() {
+        let mut story = Story::default();
+        story.healthy(0);
+        queue_of_two(&mut story);
+        // Nobody was told of fence 2: it may have been b's.
+        story.waits("b", 100..6_000, 200, 9_000).granted(4);
+        story.through("n2").waits("c", 90..5_000, 200, 9_000).granted(3);
+        story.assert_clean();
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) struct Failure {
 enum Extra {
     Nothing,
     HeldBy { holder: HeldBy, queue_length: u64 },
+    Limit(u32),
     Allow(&'static str),
 }
 
@@ -69,6 +70,7 @@ impl Failure {
         match self.extra {
             Extra::Nothing => {}
             Extra::Allow(methods) => allow = Some(methods),
+            Extra::Limit(limit) => problem.limit = Some(limit),
             Extra::HeldBy { holder, queue_length } => {
                 problem.holder = Some(holder);
                 problem.queue_length = Some(queue_length);
@@ -108,6 +110,8 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
             Rejection::LeaseForced => ErrorCode::LeaseForced,
             Rejection::NotHolder => ErrorCode::NotHolder,
             Rejection::TokenConflict => ErrorCode::TokenConflict,
+            Rejection::LimitConflict { .. } => ErrorCode::LimitConflict,
+            Rejection::NoLimit => ErrorCode::NoLimit,
             Rejection::QueueFull => ErrorCode::QueueFull,
             Rejection::FencesExhausted | Rejection::ForeignStorage => ErrorCode::Internal,
         },
@@ -129,8 +133,9 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::LeaseReleased | ErrorCode::LeaseForced => "To hold the lock again, use a new token.",
         ErrorCode::NotHolder => "It never did, or it is so long ago that it is forgotten.",
         ErrorCode::TokenConflict => {
-            "Repeat an attempt with the same owner, ttl_ms and metadata, or use a new token."
+            "Repeat an attempt with the same owner, ttl_ms, metadata, mode, limit and permits, or use a new token."
         }
+        ErrorCode::NoLimit => "It is set by the first acquire that names one.",
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",
         ErrorCode::UnknownOutcome => {
@@ -148,6 +153,7 @@ impl From<CallFailure> for Failure {
             CallFailure::Rejected(Rejection::Held { holder, queue_length }) => {
                 Extra::HeldBy { holder: held_by(&holder), queue_length }
             }
+            CallFailure::Rejected(Rejection::LimitConflict { limit: Some(limit) }) => Extra::Limit(limit),
             _ => Extra::Nothing,
         };
         Self { code, detail: detail.into(), extra }

@@ -1,6 +1,8 @@
 //! What each call does.
 
-use holdfast_api::{AcquireRequest, Digest, ErrorCode, Health, ReleaseRequest, RenewRequest, Token};
+use holdfast_api::{
+    AcquireRequest, Digest, ErrorCode, Health, LimitSet, ReleaseRequest, RenewRequest, SetLimitRequest, Token,
+};
 use holdfast_core::LockName;
 use holdfast_replica::handle::{Acquired, Attempt};
 use hyper::body::Incoming;
@@ -37,6 +39,7 @@ pub(super) async fn acquire(
         ttl: request.ttl()?,
         wait,
         metadata: request.metadata()?,
+        share: request.share()?,
     };
     let (acquired, delivery) = service.replica.acquire(attempt).await?;
     match acquired {
@@ -67,6 +70,14 @@ pub(super) async fn release(service: &Service, call: &Call<'_>, lock: LockName, 
     let key = attempt_key(&lock, &request.token()?);
     let fence = service.replica.release(lock.clone(), key).await?;
     Ok(Reply::json(json::released(&lock, fence)))
+}
+
+pub(super) async fn set_limit(service: &Service, call: &Call<'_>, lock: LockName, body: Incoming) -> Handled {
+    no_query(call)?;
+    let request: SetLimitRequest = read(&call.head.headers, body).await?;
+    let limit = request.limit()?;
+    service.replica.set_limit(lock.clone(), limit).await?;
+    Ok(Reply::json(json::bytes(&LimitSet { name: lock.as_str().into(), limit: limit.get() })))
 }
 
 pub(super) async fn get(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {

@@ -1,7 +1,7 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
-use holdfast_api::{Cluster, LockState, Member, Token};
-use holdfast_core::{Fence, Grant, HolderView, LockName, LockPage, LockView, Metadata, WaiterView};
+use holdfast_api::{Cluster, LockState, Member, Mode, Token};
+use holdfast_core::{Fence, Grant, HolderView, LockName, LockPage, LockView, Metadata, Share, WaiterView};
 use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -34,6 +34,9 @@ struct HolderBody<'a> {
     ttl_ms: u64,
     expires_in_ms: u64,
     held_ms: u64,
+    mode: Mode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<u32>,
     metadata: &'a RawValue,
 }
 
@@ -48,6 +51,10 @@ struct LockBody<'a> {
     name: &'a str,
     state: LockState,
     holders: Vec<HolderBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits_out: Option<u64>,
     queue: Vec<WaiterBody<'a>>,
     queue_length: u64,
     seq: u64,
@@ -135,6 +142,8 @@ fn lock_body(view: &LockView, consistency: Consistency) -> LockBody<'_> {
         name: view.name.as_str(),
         state: if view.holders.is_empty() { LockState::Free } else { LockState::Held },
         holders: view.holders.iter().map(holder_body).collect(),
+        limit: view.limit,
+        permits_out: view.limit.map(|_| view.permits_out()),
         queue: view.queue.iter().map(waiter_body).collect(),
         queue_length: view.queue_length,
         seq: view.seq,
@@ -149,6 +158,8 @@ fn holder_body(holder: &HolderView) -> HolderBody<'_> {
         ttl_ms: holder.ttl.ms(),
         expires_in_ms: holder.expires_in_ms,
         held_ms: holder.held_ms,
+        mode: if holder.share == Share::Shared { Mode::Shared } else { Mode::Exclusive },
+        permits: holder.share.limit().map(|_| holder.share.permits()),
         metadata: raw(&holder.metadata),
     }
 }
@@ -204,11 +215,13 @@ mod tests {
             ttl: Ttl::default(),
             expires_in_ms: 10,
             held_ms: 20,
+            share: Share::Exclusive,
             metadata: metadata(),
         };
         let view = LockView {
             name: LockName::new("x").unwrap(),
             holders: vec![holder],
+            limit: None,
             queue: vec![WaiterView { owner: Owner::default(), waiting_ms: 4 }],
             queue_length: 1,
             seq: 8,

@@ -8,6 +8,7 @@ pub(crate) enum Route {
     Acquire,
     Renew,
     Release,
+    SetLimit,
     Get,
     List,
     Cluster,
@@ -20,10 +21,11 @@ pub(crate) enum Route {
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
+        Self::SetLimit,
         Self::Get,
         Self::List,
         Self::Cluster,
@@ -40,6 +42,7 @@ impl Route {
             Self::Acquire => "/v1/locks/{name}/acquire",
             Self::Renew => "/v1/locks/{name}/renew",
             Self::Release => "/v1/locks/{name}/release",
+            Self::SetLimit => "/v1/locks/{name}/limit",
             Self::Get => "/v1/locks/{name}",
             Self::List => "/v1/locks",
             Self::Cluster => "/v1/cluster",
@@ -54,7 +57,7 @@ impl Route {
     /// The one method that does what the path is for.
     pub(crate) fn method(self) -> Method {
         match self {
-            Self::Acquire | Self::Renew | Self::Release => Method::POST,
+            Self::Acquire | Self::Renew | Self::Release | Self::SetLimit => Method::POST,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -109,6 +112,7 @@ fn find_below_locks(below: &str) -> Destination<'_> {
         "acquire" => Destination::Found(Route::Acquire, name),
         "renew" => Destination::Found(Route::Renew, name),
         "release" => Destination::Found(Route::Release, name),
+        "limit" => Destination::Found(Route::SetLimit, name),
         _ => Destination::BelowLocks,
     }
 }

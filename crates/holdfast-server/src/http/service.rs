@@ -133,6 +133,7 @@ impl Service {
             Route::Acquire => handlers::acquire(self, call, lock_name(name)?, body).await,
             Route::Renew => handlers::renew(self, call, lock_name(name)?, body).await,
             Route::Release => handlers::release(self, call, lock_name(name)?, body).await,
+            Route::SetLimit => handlers::set_limit(self, call, lock_name(name)?, body).await,
             Route::Get => handlers::get(self, call, lock_name(name)?).await,
             Route::List => handlers::list(self, call).await,
             Route::Cluster => handlers::cluster(self, call).await,

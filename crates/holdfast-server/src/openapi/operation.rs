@@ -30,6 +30,7 @@ fn operation_id(route: Route) -> &'static str {
         Route::Acquire => "acquire",
         Route::Renew => "renew",
         Route::Release => "release",
+        Route::SetLimit => "setLimit",
         Route::Get => "getLock",
         Route::List => "listLocks",
         Route::Cluster => "getCluster",
@@ -52,6 +53,9 @@ fn summary(route: Route) -> &'static str {
         Route::Release => {
             "Frees the lock that this token holds, or takes its attempt out of the queue. Safe to repeat."
         }
+        Route::SetLimit => {
+            "Changes how many permits a lock has, while anybody holds some or waits for some. For operators."
+        }
         Route::Get => "Shows a lock. A name that was never used is a free lock.",
         Route::List => {
             "Lists locks that somebody holds or waits for, in the order of their names, byte by byte."
@@ -70,6 +74,7 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::Acquire => ("AcquireRequest", Required::False),
         Route::Renew => ("RenewRequest", Required::True),
         Route::Release => ("ReleaseRequest", Required::True),
+        Route::SetLimit => ("SetLimitRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -78,7 +83,7 @@ fn request_body(route: Route) -> Option<RequestBody> {
 
 fn parameters(route: Route) -> Vec<Parameter> {
     match route {
-        Route::Acquire | Route::Renew | Route::Release => vec![name()],
+        Route::Acquire | Route::Renew | Route::Release | Route::SetLimit => vec![name()],
         Route::Get => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
         Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {

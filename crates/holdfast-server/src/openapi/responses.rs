@@ -24,7 +24,8 @@ pub(super) fn responses(route: Route) -> Responses {
 
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
-    let changes = matches!(route, Route::Acquire | Route::Renew | Route::Release);
+    let of_token = matches!(route, Route::Acquire | Route::Renew | Route::Release);
+    let changes = of_token || route == Route::SetLimit;
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
@@ -38,7 +39,9 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
         | ErrorCode::LeaseForced
-        | ErrorCode::NotHolder => changes,
+        | ErrorCode::NotHolder => of_token,
+        ErrorCode::LimitConflict => route == Route::Acquire,
+        ErrorCode::NoLimit => route == Route::SetLimit,
         ErrorCode::NoLeader => changes || matches!(route, Route::Get | Route::List | Route::Readyz),
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
@@ -52,6 +55,7 @@ fn success(route: Route) -> Response {
         Route::Release => {
             ("It holds nothing and waits for nothing.", "application/json", reference("Released"))
         }
+        Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),
         Route::List => ("One page of locks.", "application/json", reference("LockList")),
         Route::Cluster => ("The cluster.", "application/json", reference("Cluster")),

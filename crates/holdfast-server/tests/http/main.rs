@@ -9,5 +9,6 @@ mod names;
 mod operations;
 mod secrets;
 mod several_nodes;
+mod sharing;
 mod stopping;
 mod waiting;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
+use holdfast_client::Share;
 use holdfast_client::api::LIST_LIMIT_MAX;
 
 use super::{ClientArgs, OutputArgs};
@@ -29,6 +30,45 @@ pub(crate) struct AcquireArgs {
     /// A JSON object of at most 1024 bytes, shown to everybody
     #[arg(long, env = "HOLDFAST_METADATA", value_name = "JSON")]
     pub(crate) metadata: Option<String>,
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// How much of a lock to take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ShareArgs {
+    /// Beside others that share it, instead of alone
+    #[arg(long, env = "HOLDFAST_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "share_limit")]
+    pub(crate) shared: bool,
+    /// How many permits the lock has, 1 to 1000000; everybody has to name the same
+    #[arg(long = "limit", id = "share_limit", env = "HOLDFAST_LIMIT", value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<u32>,
+    /// How many of them to take, 1 to the limit [default: 1]
+    #[arg(long, env = "HOLDFAST_PERMITS", value_name = "K", value_parser = parse_limit, requires = "share_limit")]
+    pub(crate) permits: Option<u32>,
+}
+
+impl ShareArgs {
+    pub(crate) fn share(&self) -> Share {
+        match (self.limit, self.shared) {
+            (Some(limit), _) => Share::Permits { limit, permits: self.permits.unwrap_or(1) },
+            (None, true) => Share::Shared,
+            (None, false) => Share::Exclusive,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// The lock's name
+    pub(crate) name: String,
+    /// How many permits it has from now on, 1 to 1000000
+    #[arg(value_parser = parse_limit)]
+    pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -101,6 +141,12 @@ pub(crate) struct ListArgs {
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+}
+
+fn parse_limit(text: &str) -> Result<u32, String> {
+    const MAX: u32 = 1_000_000;
+    let limit = text.parse().ok().filter(|limit| (1..=MAX).contains(limit));
+    limit.ok_or_else(|| format!("must be a whole number between 1 and {MAX}, got {text}"))
 }
 
 fn parse_list_limit(text: &str) -> Result<usize, String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::ClientArgs;
+use super::{ClientArgs, ShareArgs};
 use crate::duration;
 
 const AFTER_HELP: &str = "\
@@ -41,6 +41,8 @@ pub(crate) struct LockArgs {
     /// How long CMD's group may take to end after a signal was passed on, or after CMD ended, before it is killed
     #[arg(long, env = "HOLDFAST_KILL_AFTER", value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) kill_after: Duration,
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
     /// The command and its arguments

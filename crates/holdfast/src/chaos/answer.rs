@@ -71,7 +71,10 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::NotFound
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
-        | ErrorCode::UnsupportedMediaType => Some(Code::InvalidArgument),
+        | ErrorCode::UnsupportedMediaType
+        // These clients count no permits: it would be as wrong as any other field.
+        | ErrorCode::LimitConflict
+        | ErrorCode::NoLimit => Some(Code::InvalidArgument),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
 }

@@ -258,7 +258,7 @@ fn http_of(request: &Request, attempt: Option<&Attempt>) -> (Method, String, Vec
         Request::Acquire { owner, ttl_ms, wait_ms, .. } => {
             let (owner, token) = (Some(owner.to_string()), Some(token));
             let (ttl_ms, wait_ms) = (Some(*ttl_ms), Some(*wait_ms));
-            let body = AcquireRequest { owner, token, ttl_ms, wait_ms, metadata: None };
+            let body = AcquireRequest { owner, token, ttl_ms, wait_ms, ..AcquireRequest::default() };
             (Method::POST, path("/acquire"), json(&body))
         }
         Request::Renew { ttl_ms, .. } => {

@@ -41,6 +41,13 @@ async fn a_violation_is_shown_on_a_time_line_and_drawn() {
 }
 
 #[tokio::test]
+async fn a_grant_that_was_told_and_taken_back_is_found_after_its_place_was_granted_anew() {
+    let (status, stdout, _) = checked(&history("told-and-taken-back.jsonl"), &[]).await;
+    assert_eq!(status, 1);
+    assert!(stdout.contains("one attempt was granted twice, with fences 34 and 40"), "{stdout}");
+}
+
+#[tokio::test]
 async fn the_verdict_in_json_has_the_operations_in_it() {
     let (status, stdout, _) = checked(&history("hold-given-up.jsonl"), &["--json"]).await;
     let verdict: Value = serde_json::from_str(&stdout).unwrap();

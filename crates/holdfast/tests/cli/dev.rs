@@ -215,3 +215,20 @@ async fn a_node_serves_until_it_is_told_to_stop() {
     logs.await.unwrap();
     until("the data", || notes.path("data").exists().then_some(())).await;
 }
+
+#[tokio::test]
+async fn what_the_clients_of_chaos_are_told_by_a_healthy_cluster_is_clean() {
+    let dev = Dev::start().await;
+    let notes = Notes::new();
+    let history = notes.path("history");
+    let mut chaos = holdfast(&dev.endpoints());
+    chaos.args(["chaos", "--seconds", "6", "--history"]).arg(&history);
+    let output = run(chaos).await;
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut check = holdfast("");
+    check.arg("check").arg(&history);
+    let output = run(check).await;
+    let verdict = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && verdict.starts_with("clean: "), "{verdict}");
+    assert!(!verdict.contains(", 0 grants"), "{verdict}");
+}

@@ -90,14 +90,17 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
     for entry in journal.entries.values() {
         for op in &entry.ops {
             match op {
-                Op::Acquire(acquire) => applied.entry(acquire.key).or_default().acquires = true,
+                Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => {
+                    applied.entry(acquire.key).or_default().acquires = true
+                }
                 Op::Renew { key, .. } => applied.entry(*key).or_default().renewals = true,
                 Op::Release { key, .. } => applied.entry(*key).or_default().releases = true,
                 Op::Abandon { .. }
                 | Op::Unclaim { .. }
                 | Op::Vouch { .. }
                 | Op::Register { .. }
-                | Op::Found { .. } => {}
+                | Op::Found { .. }
+                | Op::SetLimit { .. } => {}
             }
         }
         for event in &entry.events {

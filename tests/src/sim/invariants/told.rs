@@ -99,7 +99,11 @@ fn refused(rejection: &Rejection) -> Outcome {
         Rejection::NotHolder => code(Code::NotHolder),
         Rejection::TokenConflict => code(Code::TokenConflict),
         Rejection::QueueFull => code(Code::QueueFull),
-        Rejection::FencesExhausted | Rejection::ForeignStorage => Outcome::unknown(rejection.to_string()),
+        Rejection::FencesExhausted
+        | Rejection::ForeignStorage
+        // Nobody here counts permits.
+        | Rejection::LimitConflict { .. }
+        | Rejection::NoLimit => Outcome::unknown(rejection.to_string()),
     }
 }
 
