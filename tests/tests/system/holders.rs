@@ -14,7 +14,7 @@ fn client_of(cluster: &Cluster) -> Client {
 }
 
 async fn hold(client: Client, number: usize, ttl: Duration) -> Guard {
-    client.lock(&format!("lock-{number}")).ttl(ttl).wait(Duration::from_secs(20)).acquire().await.unwrap()
+    client.lock(format!("lock-{number}")).ttl(ttl).wait(Duration::from_secs(20)).acquire().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -117,7 +117,7 @@ impl Who {
     /// Lock `a` has readers and writers, `b` counts permits, and `c` is plain.
     fn share(self) -> Share {
         match self.lock {
-            0 if self.person % 2 == 0 => Share::Shared,
+            0 if self.person.is_multiple_of(2) => Share::Shared,
             1 => permits(3, 1 + self.person as u64 % 3),
             _ => Share::Exclusive,
         }
