@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_tests::{Attempt, Client, Cluster, PATIENCE, Roamer};
+use holdfast_tests::{Attempt, Client, Cluster, PATIENCE, Roamer, eventually};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -72,8 +72,11 @@ async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders
         clients.spawn(operate(others.clone(), number, done.clone(), operations()));
     }
     clients.join_all().await;
-    let names = file_names(cluster.node(leader).data_dir());
-    assert!(!names.iter().any(|name| name == first_segment), "the log has been cut: {names:?}");
+    let names = eventually(PATIENCE, "the log is cut", async || {
+        let names = file_names(cluster.node(leader).data_dir());
+        (!names.iter().any(|name| name == first_segment)).then_some(names)
+    })
+    .await;
     assert!(names.iter().any(|name| name.starts_with("snap-")), "there is a snapshot: {names:?}");
 
     away.start();
