@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
 #![deny(clippy::iter_over_hash_type, clippy::float_arithmetic)]
+// The switch of the planted bugs, which only the simulation is built with.
+#![cfg_attr(feature = "planted-bugs", allow(clippy::disallowed_macros, clippy::disallowed_types))]
 
 mod acquire;
 mod command;

@@ -90,7 +90,6 @@ pub const fn planted(_: Bug) -> bool {
 pub use self::switch::{plant, planted, set_wall_clock, wall_clock_ms};
 
 #[cfg(feature = "planted-bugs")]
-#[allow(clippy::disallowed_macros, reason = "never in a build that serves")]
 mod switch {
     use std::cell::Cell;
 

@@ -64,7 +64,7 @@ impl Condition {
             let troubles = self.get();
             let needs_room = matches!(op, DiskOp::Append { .. } | DiskOp::Create { .. });
             let is_stalled = troubles.is_stalled || (troubles.is_bulk_stalled && lane == DiskLane::Bulk);
-            if !is_stalled && !(troubles.is_full && needs_room) {
+            if !(is_stalled || troubles.is_full && needs_room) {
                 return;
             }
             if troubles.is_full && needs_room {

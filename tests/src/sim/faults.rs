@@ -168,7 +168,7 @@ impl World {
             }
             Fault::Bridge { over, ms } => {
                 let over = self.resolve(&over, there);
-                let left = |node: u64| node % 2 == 0;
+                let left = |node: u64| node.is_multiple_of(2);
                 let links =
                     self.links_where(|a, b| left(a) != left(b) && !over.contains(&a) && !over.contains(&b));
                 self.cut(links, ms);

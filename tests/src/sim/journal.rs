@@ -92,7 +92,7 @@ impl Journal {
                     self.note(Discord::Order { node, reached, index });
                 }
                 self.compare_entry(node, (index, term), group, outcomes, events, table);
-                self.compare_state(node, index, table, index % DIGEST_EVERY == 0);
+                self.compare_state(node, index, table, index.is_multiple_of(DIGEST_EVERY));
             }
         }
     }

@@ -74,13 +74,9 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
 
 fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     match op {
-        Op::Acquire(acquire) => acquire.key == *attempt,
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.key == *attempt,
         Op::Renew { key, .. } | Op::Release { key, .. } => key == attempt,
-        Op::Abandon { .. }
-        | Op::Unclaim { .. }
-        | Op::Vouch { .. }
-        | Op::Register { .. }
-        | Op::Found { .. } => false,
+        _ => false,
     }
 }
 
@@ -89,12 +85,16 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
     let (lock, boots) = (name(lock), last_boots(journal));
     let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
     let within = |since: Nanos, at: Nanos| at.min(until).saturating_sub(since.max(healed + SETTLING));
+    // What an earlier leader granted it may have confirmed as well: only its lease can end that.
+    let last_term = journal.entries.values().next_back().map(|entry| entry.term);
     let (mut longest, mut cost_since) = (0, None);
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
         match event.what {
             // Before the faults were over, the node may have gone later than its waiter's grant came.
             Happening::Acquired { from_queue: true, .. }
-                if entry.first_at > healed && event.home.is_some_and(is_gone) =>
+                if entry.first_at > healed
+                    && Some(entry.term) == last_term
+                    && event.home.is_some_and(is_gone) =>
             {
                 cost_since.get_or_insert(entry.first_at);
             }

@@ -250,12 +250,10 @@ fn wait_of(entry: &Entry, key: &AttemptKey) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{Answer, Outcome};
+    use holdfast_core::Answer;
 
-    use super::super::sample::{acquire, acquired, ended, journal, queued};
+    use super::super::sample::{Row, acquire, acquired, ended, journal, queued};
     use super::*;
-
-    type Row = (u64, Vec<(Op, Outcome)>, Vec<holdfast_core::Event>);
 
     fn two_wait(first_wait_ms: u64) -> Vec<Row> {
         let done = || Ok(Answer::Done);

@@ -57,8 +57,11 @@ pub(super) fn ended(number: u8, fence: u64, cause: Cause) -> Event {
     event(number, Happening::Ended { fence: Fence(fence), cause, held_ms: 0 })
 }
 
+/// When, what was asked with what came of it, and what happened.
+pub(super) type Row = (u64, Vec<(Op, Outcome)>, Vec<Event>);
+
 /// A journal of entries at these times, in milliseconds of true and cluster time alike.
-pub(super) fn journal(entries: Vec<(u64, Vec<(Op, Outcome)>, Vec<Event>)>) -> Journal {
+pub(super) fn journal(entries: Vec<Row>) -> Journal {
     let mut journal = Journal::default();
     for (index, (at_ms, ops, events)) in (1..).zip(entries) {
         let (ops, outcomes) = ops.into_iter().unzip();
