@@ -392,40 +392,36 @@ impl<R: Runtime> Inner<R> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use futures_util::FutureExt;
 
     use super::*;
     use crate::disk::MemoryDisk;
     use crate::log::LogRecord;
 
     /// A log of entries 0 to 9 from term "b", and a snapshot up to 7 whose last entry is from term `id`.
-    fn opened(id: &'static str) -> (Log, SnapshotFiles) {
-        let opening = async {
-            let disk = Arc::new(MemoryDisk::new());
-            let (log, _) = Log::open(disk.clone(), 1).await.unwrap();
-            let entry = |index| LogRecord { index, id: Bytes::from_static(b"b"), payload: Bytes::new() };
-            durable(|done| log.append((0..10).map(entry).collect(), done)).await.unwrap();
-            let (snapshots, _) = SnapshotFiles::open(disk).await.unwrap();
-            let point = LogPoint { index: 7, id: Bytes::from_static(id.as_bytes()) };
-            let mut writer = snapshots.create(point, Bytes::new()).await.unwrap();
-            writer.write_chunk(Bytes::from_static(b"state")).await.unwrap();
-            writer.finish().await.unwrap();
-            drop_contradicted(&log, &snapshots).await.unwrap();
-            (log, snapshots)
-        };
-        opening.now_or_never().expect("a disk in memory keeps nobody waiting")
+    async fn opened(id: &'static str) -> (Log, SnapshotFiles) {
+        let disk = Arc::new(MemoryDisk::new());
+        let (log, _) = Log::open(disk.clone(), 1).await.unwrap();
+        let entry = |index| LogRecord { index, id: Bytes::from_static(b"b"), payload: Bytes::new() };
+        durable(|done| log.append((0..10).map(entry).collect(), done)).await.unwrap();
+        let (snapshots, _) = SnapshotFiles::open(disk).await.unwrap();
+        let point = LogPoint { index: 7, id: Bytes::from_static(id.as_bytes()) };
+        let mut writer = snapshots.create(point, Bytes::new()).await.unwrap();
+        writer.write_chunk(Bytes::from_static(b"state")).await.unwrap();
+        writer.finish().await.unwrap();
+        drop_contradicted(&log, &snapshots).await.unwrap();
+        (log, snapshots)
     }
 
-    #[test]
-    fn entries_that_a_snapshot_from_the_leader_contradicts_are_dropped() {
-        let (log, snapshots) = opened("c");
+    #[tokio::test]
+    async fn entries_that_a_snapshot_from_the_leader_contradicts_are_dropped() {
+        let (log, snapshots) = opened("c").await;
         assert_eq!(log.last().as_ref(), Some(snapshots.newest().unwrap().point()));
         assert_eq!(log.first_index(), 8);
     }
 
-    #[test]
-    fn entries_behind_a_snapshot_that_they_follow_are_kept() {
-        let (log, _) = opened("b");
+    #[tokio::test]
+    async fn entries_behind_a_snapshot_that_they_follow_are_kept() {
+        let (log, _) = opened("b").await;
         assert_eq!((log.first_index(), log.last().map(|last| last.index)), (0, Some(9)));
     }
 }

@@ -76,7 +76,12 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     match op {
         Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.key == *attempt,
         Op::Renew { key, .. } | Op::Release { key, .. } => key == attempt,
-        _ => false,
+        Op::Abandon { .. }
+        | Op::Unclaim { .. }
+        | Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. }
+        | Op::SetLimit { .. } => false,
     }
 }
 
