@@ -385,20 +385,23 @@ impl Client {
                 self.replay().await;
             }
             match self.acquire(wish).await {
-                true => self.hold(wish).await,
+                true => self.hold(wish, until).await,
                 false => SimRuntime::sleep(Duration::from_millis(10 + below(100))).await,
             }
             self.old.push(wish);
         }
     }
 
-    /// What a holder does until it releases, vanishes or lets its lease run out.
-    async fn hold(&self, wish: Wish) {
-        if one_in(25) {
+    /// What a holder does until it releases, vanishes or lets its lease run out. Once it is late it releases.
+    async fn hold(&self, wish: Wish, until: Nanos) {
+        if one_in(25) && now() < until {
             return SimRuntime::sleep(Duration::from_millis(1_000 + below(4_000))).await; // Nobody hears of it for a while.
         }
         let mut holds = true;
         for _ in 0..below(4) {
+            if now() >= until {
+                break;
+            }
             // Some renew when it is just too late, or just in time.
             let pause = if one_in(8) { wish.ttl_ms } else { below(wish.ttl_ms / 2) };
             SimRuntime::sleep(Duration::from_millis(pause.min(3_000))).await;
@@ -406,7 +409,7 @@ impl Client {
                 holds = self.renew(wish).await;
             }
         }
-        if !one_in(4) {
+        if now() >= until || !one_in(4) {
             self.release(wish).await;
         }
     }
@@ -426,7 +429,7 @@ impl Client {
     pub(crate) async fn probe(mut self, lock: u64, tell: impl FnOnce(Nanos) + Send) {
         let wish = loop {
             let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
-            if self.acquire(wish).await {
+            if matches!(self.acquire_once(wish, None).await, Came::Granted(..)) {
                 break wish;
             }
             SimRuntime::sleep(Duration::from_millis(50)).await;

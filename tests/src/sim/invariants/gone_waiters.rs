@@ -56,9 +56,13 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
         *node == home.node.0 && (*from..*until).contains(&granted.first_at)
     };
     journal.downs.iter().find(|down| is_down(down))?;
+    // Its client may have come back elsewhere in the same entry.
+    if granted.ops.iter().any(|op| is_about(op, &event.key)) {
+        return None;
+    }
     let (mut last, mut excused) = (granted.first_at, 0);
     for entry in journal.entries.range(granted.index + 1..).map(|(_, entry)| entry) {
-        // Its client may have come back elsewhere.
+        // Or later.
         if entry.term != granted.term || entry.ops.iter().any(|op| is_about(op, &event.key)) {
             return None;
         }
