@@ -8,7 +8,7 @@ use imbl::OrdMap;
 use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
-use crate::ids::{AttemptKey, ClusterId, Fence, NodeId, StorageId};
+use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::node::Nodes;
@@ -134,6 +134,13 @@ impl LockTable {
     /// Whether this grant is in force.
     pub fn is_held_by(&self, lock: &LockName, fence: Fence) -> bool {
         self.locks.get(lock).is_some_and(|lock| lock.holders.iter().any(|hold| hold.fence == fence))
+    }
+
+    /// The calls of which one may still claim this grant from the queue; none once one has.
+    pub fn unclaimed_calls(&self, lock: &LockName, fence: Fence) -> impl Iterator<Item = Home> {
+        let hold = self.locks.get(lock).and_then(|lock| lock.holders.iter().find(|hold| hold.fence == fence));
+        let unclaimed = hold.and_then(|hold| hold.unclaimed.as_ref());
+        unclaimed.into_iter().flat_map(|unclaimed| unclaimed.homes.iter())
     }
 
     /// How many permits a lock has, while somebody uses it so.
@@ -341,7 +348,7 @@ impl LockTable {
         lock: &LockName,
         owner: crate::name::Owner,
         key: AttemptKey,
-        home: Option<crate::ids::Home>,
+        home: Option<Home>,
         what: Happening,
     ) -> Event {
         self.seq += 1;

@@ -87,7 +87,7 @@ impl Effects {
         for event in events {
             self.counters.count(&event.what);
             self.claims.note(position.term, &event);
-            self.waiters.tell(position, event);
+            self.waiters.tell(position, &event, table);
         }
         self.advance(position, table);
     }

@@ -98,21 +98,19 @@ impl Waiters {
 
     /// Passes an event on to the calls that it concerns.
     ///
-    /// A grant from the queue for a client that has gone from this node is given up at once.
-    pub(crate) fn tell(&self, at: Position, event: Event) {
+    /// Of a grant from the queue this node gives up at once its own calls whose client has gone.
+    pub(crate) fn tell(&self, at: Position, event: &Event, table: &LockTable) {
         let calls = self.lock();
-        match calls.get(&event.key) {
-            Some(of_key) => {
-                if let Some(notice) = notice_of(at, &event) {
-                    for call in of_key {
-                        let _ = call.tell.send(notice.clone()); // A call that has ended deregisters itself.
-                    }
-                }
+        let of_key = calls.get(&event.key).map_or(&[][..], Vec::as_slice);
+        if let Some(notice) = notice_of(at, event) {
+            for call in of_key {
+                let _ = call.tell.send(notice.clone()); // A call that has ended deregisters itself.
             }
-            None => {
-                if let Some(home) = event.home.filter(|home| self.is_mine(*home)) {
-                    self.give_up_orphan(event, home);
-                }
+        }
+        if let Happening::Acquired { fence, from_queue: true, .. } = event.what {
+            let mine = table.unclaimed_calls(&event.lock, fence).filter(|home| self.is_mine(*home));
+            for home in mine.filter(|home| !of_key.iter().any(|call| call.number == home.call)) {
+                self.give_up(event, home);
             }
         }
     }
@@ -121,11 +119,9 @@ impl Waiters {
         home.node == self.node && home.boot == self.boot
     }
 
-    fn give_up_orphan(&self, event: Event, home: Home) {
-        if let Happening::Acquired { from_queue: true, .. } = event.what
-            && !self.is_told(home.call)
-        {
-            let abandon = Op::Abandon { lock: event.lock, key: event.key, home };
+    fn give_up(&self, event: &Event, home: Home) {
+        if !self.is_told(home.call) {
+            let abandon = Op::Abandon { lock: event.lock.clone(), key: event.key, home };
             let _ = self.errands.send(abandon); // Closed only at shutdown.
         }
     }
@@ -171,4 +167,77 @@ fn grant_of(
     metadata: holdfast_core::Metadata,
 ) -> Grant {
     Grant { fence, owner: event.owner.clone(), ttl, expires_in_ms: ttl.ms(), metadata }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{Acquire, ClusterTime, Group, Metadata, Owner, Ttl, Wait};
+
+    use super::*;
+
+    const HOLDER: AttemptKey = AttemptKey([1; 16]);
+    const WAITER: AttemptKey = AttemptKey([2; 16]);
+
+    fn home(node: u64, call: u32) -> Home {
+        Home { node: NodeId(node), boot: 1, call }
+    }
+
+    fn lock() -> LockName {
+        LockName::new("db").unwrap()
+    }
+
+    fn acquire(key: AttemptKey, home: Home) -> Op {
+        Op::Acquire(Acquire {
+            lock: lock(),
+            key,
+            owner: Owner::default(),
+            ttl: Ttl::default(),
+            wait: Wait::from_ms(60_000).unwrap(),
+            metadata: Metadata::default(),
+            home,
+        })
+    }
+
+    /// The waiter has asked through nodes 1 and 2 when the lock becomes his.
+    fn granted_to_one_who_asked_twice() -> (LockTable, Event) {
+        let mut table = LockTable::default();
+        let ops = [
+            Op::Vouch { node: NodeId(1), boot: 1 },
+            Op::Vouch { node: NodeId(2), boot: 1 },
+            acquire(HOLDER, home(1, 1)),
+            acquire(WAITER, home(1, 7)),
+            acquire(WAITER, home(2, 9)),
+            Op::Release { lock: lock(), key: HOLDER },
+        ];
+        let mut applied = table.apply(&Group { now: ClusterTime(10), ops: ops.into() });
+        (table, applied.events.pop().unwrap())
+    }
+
+    fn told(number: Option<u32>, has_answered: bool) -> Vec<Op> {
+        let (errands, mut run) = mpsc::unbounded_channel();
+        let waiters = Waiters::new(NodeId(2), 1, errands);
+        let (table, granted) = granted_to_one_who_asked_twice();
+        let _told = number.map(|number| waiters.register(WAITER, lock(), number));
+        if has_answered {
+            waiters.note_told(9);
+        }
+        waiters.tell(Position { term: 1, index: 1 }, &granted, &table);
+        std::iter::from_fn(|| run.try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn a_node_gives_up_its_own_call_of_a_grant_whose_client_has_gone_though_another_node_has_one_too() {
+        assert_eq!(told(None, false), [Op::Abandon { lock: lock(), key: WAITER, home: home(2, 9) }]);
+    }
+
+    #[test]
+    fn a_call_of_a_grant_is_given_up_though_a_newer_one_of_the_attempt_waits_here() {
+        assert_eq!(told(Some(12), false), [Op::Abandon { lock: lock(), key: WAITER, home: home(2, 9) }]);
+    }
+
+    #[test]
+    fn a_call_that_waits_or_was_told_by_the_leader_keeps_its_grant() {
+        assert_eq!(told(Some(9), false), []);
+        assert_eq!(told(None, true), []);
+    }
 }

@@ -84,11 +84,12 @@ fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
     let longest = lease.ttl_ms * MS * 1_000 / SLOWEST_PER_MILLE;
     let (mut excused, mut last, mut term) = (GRACE, lease.begun, None);
     for entry in journal.entries.range(lease.begun_index..=end.index).map(|(_, entry)| entry) {
-        // Nobody led, or whoever led could do nothing.
-        excused += entry.first_at.saturating_sub(last).saturating_sub(SILENCE_MS_MAX * MS);
-        if term.is_some_and(|term| term != entry.term) {
-            excused += GRACE;
+        let gap = entry.first_at.saturating_sub(last);
+        if gap > SILENCE_MS_MAX * MS {
+            excused += gap; // Nobody led, or whoever led could do nothing.
         }
+        // Some terms may have had leaders of whom nothing was applied.
+        excused += GRACE * term.map_or(0, |term| entry.term - term);
         (last, term) = (entry.first_at, Some(entry.term));
     }
     let due = lease.begun + longest + excused;

@@ -222,8 +222,10 @@ impl<'a> Model<'a> {
                     }
                 }
                 Op::Abandon { lock, key, home } => {
-                    let waiting = self.queues.get_mut(lock).map(|queue| queue.waiting.values_mut());
-                    for waiter in waiting.into_iter().flatten().filter(|waiter| waiter.key == *key) {
+                    let Some(queue) = self.queues.get_mut(lock) else { continue };
+                    let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
+                    let waiters = queue.waiting.values_mut().chain(granted);
+                    for waiter in waiters.filter(|waiter| waiter.key == *key) {
                         waiter.homes.retain(|known| known != home);
                     }
                 }
