@@ -3,6 +3,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::disk::MemoryDisk;
+use crate::world::{DiskLane, DiskOp};
 
 const STORAGE: StorageId = 0x5701;
 
@@ -197,6 +198,46 @@ fn bytes_since_counts_the_records_behind_an_entry() {
     append_one_by_one(&log, 0..3);
     let one = log.bytes_since(1);
     assert_eq!((log.bytes_since(0), log.bytes_since(2)), (2 * one, 0));
+}
+
+/// A disk whose process is always killed before it comes to making names durable.
+struct WithoutNames(Arc<MemoryDisk>);
+
+impl Disk for WithoutNames {
+    fn submit(&self, lane: DiskLane, mut ops: Vec<DiskOp>, done: DiskDone) {
+        ops.retain(|op| !matches!(op, DiskOp::SyncDir));
+        self.0.submit(lane, ops, done);
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn len(&self, file: &str) -> io::Result<u64> {
+        self.0.len(file)
+    }
+
+    fn read_at(&self, file: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.0.read_at(file, offset, len)
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.0.free_bytes()
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_is_durable_once_the_log_is_open_again() {
+    let disk = Arc::new(MemoryDisk::new());
+    open(&disk);
+    let killed = Arc::new(WithoutNames(disk.clone()));
+    let opened = Log::open_with(killed, STORAGE, small()).now_or_never().unwrap();
+    append_one_by_one(&opened.unwrap().0, 0..40);
+    assert!(disk.list().unwrap().len() > 1, "several segments");
+
+    open(&disk);
+    disk.crash(|_| 0);
+    assert_eq!(indexes(&open(&disk).0, 0..99), (0..40).collect::<Vec<_>>());
 }
 
 #[test]
