@@ -254,6 +254,17 @@ fn the_witness_vouches_for_committed_entries_well_before_the_end_only() {
 }
 
 #[test]
+fn the_witness_does_not_vouch_for_a_purge_that_may_not_be_durable() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (log, _) = open(&disk);
+    append_one_by_one(&log, 0..20);
+    disk.set_capacity(Some(0));
+    log.purge(24, id(24, 1), Box::new(|_| ()));
+    assert_eq!(log.purged().map(|point| point.index), Some(24));
+    assert_eq!(log.witness_point(24).unwrap(), None);
+}
+
+#[test]
 fn another_folders_log_and_another_version_are_refused() {
     let disk = Arc::new(MemoryDisk::new());
     let (log, _) = open(&disk);
