@@ -5,7 +5,7 @@
 -- How to use them, and what they promise: docs/guards.md. A stale fence is an error with SQLSTATE 'STALE'. As after any
 -- error here, the transaction is still open: roll it back.
 
--- A routine keeps the mode that it was made in. Strict: a name that is too long is an error and not cut to another name.
+-- A routine keeps the mode that it was made in. Strict: what does not fit into the table is an error and not cut to fit.
 SET @mode_before = @@SESSION.sql_mode;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES';
 
@@ -29,8 +29,9 @@ DELIMITER //
 --   COMMIT;
 --
 -- The row of the lock stays locked until the transaction ends: what follows is written before a newer holder's
--- transaction begins its work, or not at all.
-CREATE PROCEDURE holdfast_guard(IN guarded_lock VARCHAR(512) CHARACTER SET utf8mb4, IN claimed BIGINT)
+-- transaction begins its work, or not at all. A parameter can be cut by the mode of the caller's session: one character
+-- more than the table takes shows it.
+CREATE PROCEDURE holdfast_guard(IN guarded_lock VARCHAR(513) CHARACTER SET utf8mb4, IN claimed BIGINT)
 MODIFIES SQL DATA
 BEGIN
     DECLARE newest BIGINT;

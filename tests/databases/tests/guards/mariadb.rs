@@ -8,7 +8,7 @@ use private_databases::PrivateMariadb;
 use crate::promises;
 use crate::store::{Connection, Refusal, Store, TABLES, Value};
 
-/// How a session is set up. With isolated snapshots, which later versions have by default, a row that has changed since the
+/// How a session is set up. With isolated snapshots, the default of later versions, a row that has changed since the
 /// transaction first read is an error.
 const LEVELS: [&str; 5] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
@@ -28,6 +28,18 @@ fn mariadb_keeps_the_promises_at_every_isolation_level() {
             promise(&Mariadb::make(&server, database, level));
         }
     }
+    a_name_that_is_too_long_is_refused_and_not_cut(&Mariadb::make(&server, "long_names".into(), "DO 0"));
+}
+
+/// Not even where a session has said that values may be cut.
+fn a_name_that_is_too_long_is_refused_and_not_cut(store: &Mariadb<'_>) {
+    let mut connection = store.connect();
+    connection.run("SET SESSION sql_mode = ''", &[]).unwrap();
+    for name in ["a".repeat(513), "é".repeat(257)] {
+        let ruling = connection.run(store.guard(), &[Value::Text(&name), Value::Number(7)]);
+        assert!(matches!(ruling, Err(Refusal::Other(_))), "{ruling:?}");
+    }
+    assert_eq!(connection.numbers("SELECT fence FROM holdfast_fences"), [0; 0]);
 }
 
 struct Mariadb<'a> {

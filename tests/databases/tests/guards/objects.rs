@@ -10,14 +10,16 @@ use crate::object_store::ObjectStore;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guards/object-write");
 const WRITTEN: Option<i32> = Some(0);
 const FAILED: Option<i32> = Some(1);
+const USAGE: Option<i32> = Some(64);
 const STALE: Option<i32> = Some(76);
 
 /// Starts a write of one holder.
-fn start(store: &ObjectStore, fence: i64, content: &str) -> Writer {
+fn start(store: &ObjectStore, fence: &str, content: &str) -> Writer {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(content.as_bytes()).unwrap();
     let mut command = Command::new(SCRIPT);
-    command.arg(store.url("report")).arg(fence.to_string()).arg(file.path()).stdin(Stdio::null());
+    command.arg(store.url("report")).arg(fence).arg(file.path()).stdin(Stdio::null());
+    command.env("no_proxy", "*");
     Writer { script: command.spawn().unwrap(), _file: file }
 }
 
@@ -34,7 +36,7 @@ impl Writer {
 }
 
 fn write(store: &ObjectStore, fence: i64, content: &str) -> Option<i32> {
-    start(store, fence, content).end()
+    start(store, &fence.to_string(), content).end()
 }
 
 fn content(store: &ObjectStore) -> String {
@@ -60,7 +62,7 @@ fn an_object_write_that_was_overtaken_on_its_way_is_refused_by_its_condition() {
             assert_eq!(write(&store, 1, "first"), WRITTEN);
         }
         let gate = store.hold_the_next_put();
-        let late = start(&store, 2, "late");
+        let late = start(&store, "2", "late");
         gate.wait_for_the_put();
         assert_eq!(write(&store, 3, "new"), WRITTEN);
         drop(gate);
@@ -75,7 +77,7 @@ fn an_object_that_is_written_again_with_the_same_content_refuses_those_who_read_
     let store = ObjectStore::start();
     assert_eq!(write(&store, 1, "the same"), WRITTEN);
     let gate = store.hold_the_next_put();
-    let late = start(&store, 2, "late");
+    let late = start(&store, "2", "late");
     gate.wait_for_the_put();
     assert_eq!(write(&store, 3, "the same"), WRITTEN);
     drop(gate);
@@ -87,7 +89,7 @@ fn an_object_that_is_written_again_with_the_same_content_refuses_those_who_read_
 fn a_newer_object_write_that_was_overtaken_by_an_older_one_tries_again() {
     let store = ObjectStore::start();
     let gate = store.hold_the_next_put();
-    let newer = start(&store, 3, "new");
+    let newer = start(&store, "3", "new");
     gate.wait_for_the_put();
     assert_eq!(write(&store, 2, "old"), WRITTEN);
     drop(gate);
@@ -99,7 +101,9 @@ fn a_newer_object_write_that_was_overtaken_by_an_older_one_tries_again() {
 fn the_older_of_two_object_writes_at_once_never_lands_on_the_newer_one() {
     let store = ObjectStore::start();
     for round in 1..=20 {
-        let (older, newer) = (start(&store, 2 * round, "old"), start(&store, 2 * round + 1, "new"));
+        let (older, newer) = (2 * round, 2 * round + 1);
+        let (older, newer) =
+            (start(&store, &older.to_string(), "old"), start(&store, &newer.to_string(), "new"));
         assert_eq!(newer.end(), WRITTEN);
         let older = older.end();
         assert!(older == WRITTEN || older == STALE, "{older:?}");
@@ -110,7 +114,18 @@ fn the_older_of_two_object_writes_at_once_never_lands_on_the_newer_one() {
 #[test]
 fn an_object_without_a_fence_is_left_alone() {
     let store = ObjectStore::start();
-    store.put("report", "somebody else's");
-    assert_eq!(write(&store, 1, "ours"), FAILED);
-    assert_eq!(content(&store), "somebody else's");
+    for theirs in ["somebody else's", "", "fence: many\n", "fence: 1 \n"] {
+        store.put("report", theirs);
+        assert_eq!(write(&store, 1, "ours"), FAILED);
+        assert_eq!(content(&store), theirs);
+    }
+}
+
+#[test]
+fn what_is_no_fence_writes_no_object() {
+    let store = ObjectStore::start();
+    for fence in ["0", "-1", "", "7a", "08", "12345678901234567"] {
+        assert_eq!(start(&store, fence, "ours").end(), USAGE, "{fence}");
+    }
+    assert_eq!(store.get("report"), None);
 }
