@@ -1,6 +1,6 @@
 //! Elections on real processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_tests::{Answer, Cluster, PATIENCE, Roamer, eventually, new_token};
 use serde_json::{Value, json};
@@ -132,4 +132,29 @@ async fn a_hand_over_while_the_cluster_changes_its_leader_takes_place_once() {
         );
     }
     cluster.equal_digests(&cluster.ids()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn candidates_that_resigned_or_were_cut_off_never_lead_and_the_next_one_does_within_a_second() {
+    let cluster = Cluster::start(3).await;
+    let leader = Candidate::new(&cluster, "leader", 0);
+    leader.campaigns().await.unwrap().ok();
+    let resigns = Candidate::new(&cluster, "resigns", 1);
+    let resigned = resigns.campaigns();
+    waits(&cluster, "resigns").await;
+    let cut_off = Candidate::new(&cluster, "cut off", 2).campaigns();
+    waits(&cluster, "cut off").await;
+    let stays = Candidate::new(&cluster, "stays", 1);
+    let leads = stays.campaigns();
+    waits(&cluster, "stays").await;
+
+    cut_off.abort();
+    resigns.post("resign", json!({}), Duration::ZERO).await.ok();
+    assert_eq!(resigned.await.unwrap().code(), "lease_released");
+    let begun = Instant::now();
+    leader.post("resign", json!({}), Duration::ZERO).await.ok();
+    leads.await.unwrap().ok();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let look = election(&cluster).await;
+    assert_eq!((&look["leader"]["owner"], &look["candidate_count"]), (&json!("stays"), &json!(0)));
 }
