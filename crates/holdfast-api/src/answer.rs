@@ -1,7 +1,7 @@
 //! What the service answers. All spans are integer milliseconds.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::token::Token;
@@ -23,9 +23,9 @@ pub struct Grant {
     pub ttl_ms: u64,
     /// What is left of the lease, as the leader counts.
     pub expires_in_ms: u64,
-    /// The holder's own.
-    #[schema(value_type = Object)]
-    pub metadata: Map<String, Value>,
+    /// The holder's own: an object, or any JSON where the lock was taken as an election.
+    #[schema(value_type = Value)]
+    pub metadata: Value,
 }
 
 /// An attempt that holds nothing and waits for nothing any more.
@@ -90,9 +90,9 @@ pub struct Holder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permits: Option<u32>,
-    /// The holder's own.
-    #[schema(value_type = Object)]
-    pub metadata: Map<String, Value>,
+    /// The holder's own: an object, or any JSON where the lock was taken as an election.
+    #[schema(value_type = Value)]
+    pub metadata: Value,
 }
 
 /// A waiter, as everybody may see it.

@@ -63,6 +63,8 @@ pub enum FieldKind {
     },
     /// One of a few words; the text names them.
     Word(&'static [&'static str]),
+    /// Anything; the words say how long.
+    Json(&'static str),
 }
 
 impl FieldKind {
@@ -72,6 +74,7 @@ impl FieldKind {
             Self::Millis { .. } => Whole::deserialize(value).is_ok(),
             Self::Object(_) => value.is_object(),
             Self::Count { .. } => Whole::deserialize(value).is_ok(),
+            Self::Json(_) => true,
             Self::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         }
     }
@@ -86,6 +89,7 @@ impl fmt::Display for FieldKind {
             }
             Self::Object(which) => write!(f, "must be a JSON object of {which}"),
             Self::Count { min, max } => write!(f, "must be a whole number between {min} and {max}"),
+            Self::Json(which) => write!(f, "must be {which}"),
             Self::Word(words) => write!(f, "must be one of the texts {}", words.join(", ")),
         }
     }

@@ -36,6 +36,8 @@ pub enum ErrorCode {
     LimitConflict,
     /// Nobody uses the lock with a limit that could be changed.
     NoLimit,
+    /// Nobody of that name waits to lead.
+    NoSuchCandidate,
     /// The lock's queue has no room.
     QueueFull,
     /// No leader with a majority is known; nothing was done.
@@ -50,7 +52,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -66,6 +68,7 @@ impl ErrorCode {
         Self::TokenConflict,
         Self::LimitConflict,
         Self::NoLimit,
+        Self::NoSuchCandidate,
         Self::QueueFull,
         Self::NoLeader,
         Self::NoSpace,
@@ -91,6 +94,7 @@ impl ErrorCode {
             Self::TokenConflict => "token_conflict",
             Self::LimitConflict => "limit_conflict",
             Self::NoLimit => "no_limit",
+            Self::NoSuchCandidate => "no_such_candidate",
             Self::QueueFull => "queue_full",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
@@ -115,6 +119,7 @@ impl ErrorCode {
             | Self::TokenConflict
             | Self::LimitConflict
             | Self::NoLimit
+            | Self::NoSuchCandidate
             | Self::QueueFull => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
@@ -142,6 +147,7 @@ impl ErrorCode {
             Self::TokenConflict => "This token is in use with other parameters",
             Self::LimitConflict => "The lock is in use with another limit",
             Self::NoLimit => "The lock has no limit",
+            Self::NoSuchCandidate => "No such candidate waits",
             Self::QueueFull => "The queue of the lock is full",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
@@ -168,6 +174,7 @@ impl ErrorCode {
             | Self::TokenConflict
             | Self::LimitConflict
             | Self::NoLimit
+            | Self::NoSuchCandidate
             | Self::QueueFull
             | Self::NoLeader
             | Self::NoSpace => true,

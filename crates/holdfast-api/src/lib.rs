@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod code;
+mod election;
 mod limits;
 mod problem;
 mod request;
@@ -14,6 +15,9 @@ pub use answer::{
 };
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
+pub use election::{
+    CampaignRequest, Election, HandOverRequest, HandedOver, Leader, Leadership, ProclaimRequest,
+};
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};

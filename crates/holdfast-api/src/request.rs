@@ -87,18 +87,15 @@ pub struct AcquireRequest {
     pub permits: Option<u64>,
 }
 
-const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
-const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
+pub(crate) const OWNER: FieldKind = FieldKind::Text("1 to 256 bytes without control characters");
+pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
+pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
 const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
-const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
+pub(crate) const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
 
 impl RequestBody for AcquireRequest {
     const FIELDS: &'static [Field] = &[
-        Field {
-            name: "owner",
-            presence: Presence::Optional,
-            kind: FieldKind::Text("1 to 256 bytes without control characters"),
-        },
+        Field { name: "owner", presence: Presence::Optional, kind: OWNER },
         Field { name: "token", presence: Presence::Optional, kind: TOKEN },
         Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
         Field { name: "wait_ms", presence: Presence::Optional, kind: WAIT },
@@ -116,13 +113,7 @@ impl RequestBody for AcquireRequest {
 impl AcquireRequest {
     /// The owner, checked.
     pub fn owner(&self) -> Result<Owner, InvalidArgument> {
-        match &self.owner {
-            Some(text) => Owner::new(text).map_err(|error| {
-                let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
-                InvalidArgument::new("owner", format_args!("{error}; {rule}"))
-            }),
-            None => Ok(Owner::default()),
-        }
+        Ok(self.owner.as_deref().map(|text| parse_owner("owner", text)).transpose()?.unwrap_or_default())
     }
 
     /// The token, checked; none if it was left out.
@@ -257,7 +248,14 @@ impl ReleaseRequest {
     }
 }
 
-fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
+pub(crate) fn parse_owner(field: &'static str, text: &str) -> Result<Owner, InvalidArgument> {
+    Owner::new(text).map_err(|error| {
+        let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
+        InvalidArgument::new(field, format_args!("{error}; {rule}"))
+    })
+}
+
+pub(crate) fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
     Token::new(text).map_err(|error| InvalidArgument::new("token", error))
 }
 

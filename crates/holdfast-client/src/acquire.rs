@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use holdfast_api::{AcquireRequest, ErrorCode, Grant, Mode, Token};
+use holdfast_api::{AcquireRequest, CampaignRequest, ErrorCode, Grant, Mode, Token};
 use serde_json::{Map, Value};
 
 use crate::attempt::Attempt;
@@ -12,6 +12,8 @@ use crate::call::Answer;
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal};
+use crate::path::{election_path, lock_path};
+use crate::transport::Outgoing;
 
 /// How long to wait for a lock that is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,15 @@ pub struct Acquire {
     pub share: Share,
 }
 
+/// Which call of the API acquires.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    /// The lock's own.
+    Lock,
+    /// The one of the election of that name, with the leader's value in place of the metadata.
+    Lead(Value),
+}
+
 /// How much of a lock to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
@@ -85,6 +96,21 @@ impl Acquire {
     }
 }
 
+impl Ask {
+    /// One request, which waits as long as it says.
+    pub(crate) fn outgoing(&self, name: &str, token: &Token, acquire: &Acquire, wait: Duration) -> Outgoing {
+        let request = acquire.request(token, wait);
+        match self {
+            Self::Lock => Outgoing::post(lock_path(name, Some("acquire")), &request),
+            Self::Lead(value) => {
+                let AcquireRequest { owner, token, ttl_ms, wait_ms, .. } = request;
+                let request = CampaignRequest { owner, token, ttl_ms, wait_ms, value: value.clone() };
+                Outgoing::post(election_path(name, Some("campaign")), &request)
+            }
+        }
+    }
+}
+
 impl Share {
     fn permits(self) -> Option<(u32, u32)> {
         match self {
@@ -113,7 +139,7 @@ impl Client {
     /// `held` and `wait_timeout` are refusals like any other. An unanswered call may have taken the lock:
     /// repeat it with the same token, or release that.
     pub async fn acquire(&self, name: &str, acquire: &Acquire) -> Result<Answer<Grant>, CallError> {
-        self.acquire_noting_token(name, acquire, &Mutex::new(None)).await
+        self.acquire_noting_token(name, acquire, &Ask::Lock, &Mutex::new(None)).await
     }
 
     /// Acquires a lock, and notes the token in use before anything is sent under it.
@@ -124,6 +150,7 @@ impl Client {
         &self,
         name: &str,
         acquire: &Acquire,
+        ask: &Ask,
         in_use: &Mutex<Option<Token>>,
     ) -> Result<Answer<Grant>, CallError> {
         let name = checked_name(name)?;
@@ -133,7 +160,7 @@ impl Client {
         loop {
             let token = acquire.token.clone().unwrap_or_else(fresh_token);
             *in_use.lock().expect("nothing panics while it holds this") = Some(token.clone());
-            let attempt = Attempt { client: self, name: &name, token: &token, acquire, began, until };
+            let attempt = Attempt { client: self, name: &name, token: &token, acquire, ask, began, until };
             let error = match attempt.settle().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,

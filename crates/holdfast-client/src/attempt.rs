@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use holdfast_api::{ErrorCode, Grant, Token};
+use holdfast_api::{ErrorCode, Grant, Leadership, Token};
 use holdfast_core::LockName;
 
-use crate::acquire::Acquire;
+use crate::acquire::{Acquire, Ask};
 use crate::backoff::{self, Backoff};
 use crate::call::{Answer, Pace, Trail};
 use crate::client::Client;
@@ -20,8 +20,6 @@ use crate::clock::Moment;
 use crate::error::CallError;
 use crate::grant::check_grant;
 use crate::judge::Failure;
-use crate::path::lock_path;
-use crate::transport::Outgoing;
 
 /// The longest wait that one request may ask for.
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -43,6 +41,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) name: &'a LockName,
     pub(crate) token: &'a Token,
     pub(crate) acquire: &'a Acquire,
+    pub(crate) ask: &'a Ask,
     pub(crate) began: Moment,
     /// The end of the wait; none if it has none.
     pub(crate) until: Option<Moment>,
@@ -112,11 +111,13 @@ impl<'a> Attempt<'a> {
         };
         progress.timeout = (progress.timeout * 2).min(timeout_max);
         let at = client.endpoints().current();
-        let path = lock_path(self.name.as_str(), Some("acquire"));
-        let outgoing = Outgoing::post(path, &self.acquire.request(self.token, wait));
-        let token = self.token.clone();
+        let outgoing = self.ask.outgoing(self.name.as_str(), self.token, self.acquire, wait);
+        let (token, ask) = (self.token.clone(), self.ask);
         let exchange: Exchange<'a> = Box::pin(async move {
-            let answer = client.exchange::<Grant>(at, &outgoing, within).await?;
+            let answer = match ask {
+                Ask::Lock => client.exchange::<Grant>(at, &outgoing, within).await?,
+                Ask::Lead(_) => client.exchange::<Leadership>(at, &outgoing, within).await?.map(Grant::from),
+            };
             check_grant(&answer, &token).map(|()| answer)
         });
         if flights.len() > 1 {

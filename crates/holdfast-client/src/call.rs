@@ -33,6 +33,13 @@ impl<T> Deref for Answer<T> {
     }
 }
 
+impl<T> Answer<T> {
+    /// The same answer, read as something else.
+    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Answer<U> {
+        Answer { value: read(self.value), json: self.json, sent: self.sent }
+    }
+}
+
 /// How patient a call is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {

@@ -220,7 +220,7 @@ impl Client {
         self.inner.timeout
     }
 
-    fn usual_pace(&self) -> Pace {
+    pub(crate) fn usual_pace(&self) -> Pace {
         Pace::usual(self.after(self.timeout()))
     }
 
@@ -236,7 +236,7 @@ pub(crate) fn renew_request(name: &str, token: &Token, ttl: Option<Duration>) ->
 }
 
 impl Consistency {
-    fn as_query(self) -> Option<String> {
+    pub(crate) fn as_query(self) -> Option<String> {
         match self {
             Self::Linearizable => None,
             Self::Stale => Some("stale".into()),
@@ -245,7 +245,7 @@ impl Consistency {
 }
 
 /// The query of those parameters that have a value; empty if none has.
-fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
+pub(crate) fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
     let given =
         parameters.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", query_value(&value?))));
     let joined = given.collect::<Vec<_>>().join("&");

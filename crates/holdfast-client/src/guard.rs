@@ -124,6 +124,31 @@ impl Guard {
         self.hold.standing.subscribe()
     }
 
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// Stops the renewals while a call is under way that may end the hold: they would be told of its end first.
+    pub(crate) async fn pause(&mut self) {
+        if let Some(renewing) = self.renewing.take() {
+            renewing.stop().await;
+        }
+    }
+
+    /// Goes on renewing, at once.
+    pub(crate) fn resume(&mut self) {
+        let due = self.hold.client.clock().now().before(self.hold.ttl / 3);
+        self.renewing = Some(Task::spawn(keeping::renew(self.hold.clone(), due)));
+    }
+
+    /// The hold has ended as its holder wished.
+    pub(crate) async fn conclude(&mut self) {
+        self.hold.note_release();
+        if let Some(watching) = self.watching.take() {
+            watching.stop().await;
+        }
+    }
+
     /// Gives the lock back.
     ///
     /// Renewals stop before anything else happens. A release that fails or is cancelled keeps the token: call it
@@ -133,9 +158,7 @@ impl Guard {
     /// # Errors
     /// [`ReleaseError::Lost`] if the hold had ended before.
     pub async fn release(&mut self) -> Result<(), ReleaseError> {
-        if let Some(renewing) = self.renewing.take() {
-            renewing.stop().await;
-        }
+        self.pause().await;
         match self.hold.standing() {
             Standing::Held { .. } => self.release_held().await?,
             // One request, whatever comes of it: the loss stands.

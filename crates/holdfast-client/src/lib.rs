@@ -4,6 +4,8 @@
 //! after the calls of the API ([`Client::acquire`], [`Client::renew`], [`Client::release`], [`Client::get`],
 //! [`Client::list`], [`Client::cluster`]) are what it is made of.
 //!
+//! [`Client::election`] is the same for the job of leading: see [`Election`] and [`Leadership`].
+//!
 //! All calls go to any endpoint, stay with one that works, and hide a leader change or a node's death by repeating
 //! the request with the same token. A lease is counted from the moment its request was *sent*, on a clock that also
 //! runs while the machine is suspended; see [`safety_margin`].
@@ -14,12 +16,14 @@ mod backoff;
 mod call;
 mod client;
 mod clock;
+mod election;
 mod endpoint;
 mod error;
 mod grant;
 mod guard;
 mod judge;
 mod keeping;
+mod leadership;
 mod lease;
 mod path;
 mod request;
@@ -31,10 +35,12 @@ pub use acquire::{Acquire, Share, Wait, fresh_token};
 pub use call::Answer;
 pub use client::{Client, ClientBuilder, Consistency, Page};
 pub use clock::{Clock, Moment};
+pub use election::{Election, OBSERVE_EVERY, Observer};
 pub use endpoint::EndpointError;
 pub use error::{CallError, Refusal, Unanswered};
 pub use guard::{Guard, ReleaseError};
 pub use holdfast_api as api;
+pub use leadership::{HandOverError, Leadership};
 pub use lease::safety_margin;
 pub use request::{AcquireError, LockRequest};
 pub use standing::{LossReason, Standing};

@@ -4,8 +4,17 @@ use std::fmt::Write;
 
 /// The path of a lock, with an action behind it where one is given.
 pub(crate) fn lock_path(name: &str, action: Option<&str>) -> String {
+    path("locks", name, action)
+}
+
+/// The same of an election.
+pub(crate) fn election_path(name: &str, action: Option<&str>) -> String {
+    path("elections", name, action)
+}
+
+fn path(kind: &str, name: &str, action: Option<&str>) -> String {
     let action = action.map(|action| format!("/{action}")).unwrap_or_default();
-    format!("/v1/locks/{}{action}", segment(name))
+    format!("/v1/{kind}/{}{action}", segment(name))
 }
 
 /// Text as one segment of a path. `.` and `..` are encoded as well: as they are they would mean another path.

@@ -7,7 +7,7 @@ use holdfast_api::{ErrorCode, Grant, HeldBy, Token};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::acquire::{Acquire, Share, Wait};
+use crate::acquire::{Acquire, Ask, Share, Wait};
 use crate::call::{Answer, Pace};
 use crate::client::{Client, renew_request};
 use crate::error::{CallError, Refusal, Unanswered};
@@ -59,11 +59,27 @@ pub struct LockRequest {
     client: Client,
     name: String,
     acquire: Acquire,
+    ask: Ask,
 }
 
 impl LockRequest {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, name, acquire: Acquire::default() }
+        Self { client, name, acquire: Acquire::default(), ask: Ask::Lock }
+    }
+
+    /// As the election of that name, with this value.
+    #[must_use]
+    pub(crate) fn leading(mut self, value: Value) -> Self {
+        self.ask = Ask::Lead(value);
+        self
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// How long the lease lasts without renewal, 100 ms to 24 h. Default 30 s.
@@ -139,7 +155,8 @@ impl LockRequest {
     pub async fn acquire_until(&self, stop: impl Future<Output = ()>) -> Result<Guard, AcquireError> {
         let in_use = Mutex::new(None);
         let work = async {
-            let answer = self.client.acquire_noting_token(&self.name, &self.acquire, &in_use).await;
+            let acquire = self.client.acquire_noting_token(&self.name, &self.acquire, &self.ask, &in_use);
+            let answer = acquire.await;
             self.secure(answer.map_err(|error| self.explain(error))?).await
         };
         tokio::select! {

@@ -17,16 +17,16 @@ impl LockTable {
     pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            // A client that has renewed with another TTL may repeat either.
+            // A client that has renewed with another TTL may repeat either, and so may one that has proclaimed another value.
             let ttls = [hold.asked_ttl, hold.lease.ttl];
-            if share != hold.share || !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
+            if share != hold.share || !is_same(attempt, &hold.owner, &ttls, &hold.said()) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
             let is_same_share = share == waiter.share;
-            if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
+            if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &[&waiter.metadata]) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -87,6 +87,7 @@ impl LockTable {
             share,
             told: Some(attempt.home),
             metadata: attempt.metadata.clone(),
+            asked_metadata: None,
         };
         let grant = hold.grant(self.now);
         self.admit(&attempt.lock, hold, false);
@@ -160,9 +161,7 @@ impl LockTable {
             self.revive(lock, key);
         }
         if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
-            // An attempt that was only queued has never held the lock.
-            let ended = self.endings.get(key, self.now).filter(|ending| ending.fence.is_some());
-            return Err(ended.map_or(Rejection::NotHolder, |ending| ending.rejection()));
+            return Err(self.why_not_held(key));
         }
         // Whoever renews has been told, by whichever call.
         Ok(self.extend(lock, key, ttl, None))
@@ -207,6 +206,6 @@ impl LockTable {
     }
 }
 
-fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &Metadata) -> bool {
-    attempt.owner == *owner && ttls.contains(&attempt.ttl) && attempt.metadata == *metadata
+fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &[&Metadata]) -> bool {
+    attempt.owner == *owner && ttls.contains(&attempt.ttl) && metadata.contains(&&attempt.metadata)
 }

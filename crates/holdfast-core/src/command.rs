@@ -75,6 +75,24 @@ pub enum Op {
         /// How many.
         limit: Limit,
     },
+    /// The holder says something else about itself from now on.
+    Proclaim {
+        /// The lock.
+        lock: LockName,
+        /// The attempt that holds it.
+        key: AttemptKey,
+        /// What it says.
+        metadata: Metadata,
+    },
+    /// The lock goes from its holder to somebody who waits for it, whoever is in front of him.
+    HandOver {
+        /// The lock.
+        lock: LockName,
+        /// The attempt that holds it.
+        key: AttemptKey,
+        /// The first of this owner's attempts whose client is there gets it.
+        to: Owner,
+    },
 }
 
 /// One attempt to acquire a lock.

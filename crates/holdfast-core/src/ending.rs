@@ -1,11 +1,13 @@
 //! How attempts end, and for how long that is remembered.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptKey, Fence};
+use crate::name::Owner;
 use crate::outcome::Rejection;
 use crate::planted::{Bug, planted};
 use crate::time::ClusterTime;
@@ -33,18 +35,30 @@ pub enum Cause {
     Unclaimed,
     /// The lock's limit was changed to less than the attempt waited for.
     LimitChanged,
+    /// The holder handed the lock over to somebody who waited for it.
+    HandedOver,
 }
 
 /// What is remembered of an ended attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     pub(crate) cause: Cause,
-    /// None for an attempt that was only queued.
-    pub(crate) fence: Option<Fence>,
+    /// None for an attempt that was only queued. Fences begin at 1, so that this takes no more room than a number.
+    fence: Option<NonZeroU64>,
     pub(crate) at: ClusterTime,
+    /// Whom the lock was handed over to, where it was.
+    pub(crate) successor: Option<Box<Owner>>,
 }
 
 impl Ending {
+    pub(crate) fn new(cause: Cause, fence: Option<Fence>, at: ClusterTime) -> Self {
+        Self { cause, fence: fence.and_then(|fence| NonZeroU64::new(fence.0)), at, successor: None }
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.fence.map(|fence| Fence(fence.get()))
+    }
+
     fn is_remembered(&self, now: ClusterTime) -> bool {
         let kept_ms = if planted(Bug::TokenForgottenTooEarly) { 400 } else { ENDING_KEPT_MS };
         self.at.after(kept_ms) > now
@@ -55,6 +69,7 @@ impl Ending {
         match self.cause {
             Cause::Expired => Rejection::LeaseExpired,
             Cause::Forced => Rejection::LeaseForced,
+            Cause::HandedOver => Rejection::HandedOver,
             // A wait that ended otherwise is not remembered.
             Cause::Released
             | Cause::Abandoned
@@ -75,8 +90,14 @@ pub(crate) struct Endings {
 
 impl Endings {
     pub(crate) fn remember(&mut self, key: AttemptKey, ending: Ending) {
-        self.by_key.insert(key, ending);
         self.order.push_back((ending.at, key));
+        self.by_key.insert(key, ending);
+    }
+
+    /// An attempt that has just ended has handed its lock over to this owner.
+    pub(crate) fn note_successor(&mut self, key: &AttemptKey, successor: &Owner) {
+        let ending = self.by_key.get_mut(key).expect("it was remembered a moment ago");
+        ending.successor = Some(Box::new(successor.clone()));
     }
 
     /// How an attempt ended, if that is to be remembered at `now`.

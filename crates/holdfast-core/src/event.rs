@@ -50,4 +50,11 @@ pub enum Happening {
         /// How long it had been held, in milliseconds of cluster time.
         held_ms: u64,
     },
+    /// Its holder says something else about itself.
+    Changed {
+        /// The grant's number.
+        fence: Fence,
+        /// What it says from now on.
+        metadata: Metadata,
+    },
 }

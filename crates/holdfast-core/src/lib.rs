@@ -15,6 +15,7 @@
 mod acquire;
 mod command;
 mod decode;
+mod election;
 mod ending;
 mod event;
 mod homes;

@@ -38,7 +38,10 @@ pub(crate) struct Hold {
     /// The only call that can have been told of the grant: if its client has gone before, the grant is given up. None
     /// while it is unclaimed, and once there may be several.
     pub(crate) told: Option<Home>,
+    /// What the holder says about itself.
     pub(crate) metadata: Metadata,
+    /// As the attempt asked for it, if the holder has proclaimed something else since.
+    pub(crate) asked_metadata: Option<Box<Metadata>>,
 }
 
 /// From when until when an attempt waits.
@@ -77,6 +80,18 @@ impl Hold {
             expires_in_ms: self.lease.left_ms(now),
             metadata: self.metadata.clone(),
         }
+    }
+
+    /// What the attempt asked to say, and what it says now.
+    pub(crate) fn said(&self) -> [&Metadata; 2] {
+        [self.asked_metadata.as_deref().unwrap_or(&self.metadata), &self.metadata]
+    }
+
+    /// Says something else from now on.
+    pub(crate) fn say(&mut self, metadata: Metadata) {
+        let former = std::mem::replace(&mut self.metadata, metadata);
+        let asked = self.asked_metadata.take().unwrap_or_else(|| Box::new(former));
+        self.asked_metadata = (*asked != self.metadata).then_some(asked);
     }
 
     pub(crate) fn summary(&self, now: ClusterTime) -> HolderSummary {

@@ -117,18 +117,18 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What a holder says about itself: the compact text of a JSON object, at most 1 KiB. Opaque to the rules.
+/// What a holder says about itself: compact JSON text, at most 1 KiB. Opaque to the rules.
 ///
-/// The empty object is no metadata at all and takes no memory.
+/// The empty object is no metadata at all and takes no memory. Few have any: it is as small as can be for those without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Metadata(Option<Arc<str>>);
+pub struct Metadata(Option<Arc<Box<str>>>);
 
 impl Metadata {
     /// Longest text, in bytes.
     pub const LEN_MAX: usize = 1024;
 
-    /// Takes the compact JSON text of an object.
+    /// Takes compact JSON text.
     pub fn new(json: &str) -> Result<Self, NameError> {
         if json == "{}" {
             return Ok(Self(None));
@@ -136,12 +136,12 @@ impl Metadata {
         if json.len() > Self::LEN_MAX {
             return Err(NameError::TooLong { len: json.len(), max: Self::LEN_MAX });
         }
-        Ok(Self(Some(json.into())))
+        Ok(Self(Some(Arc::new(json.into()))))
     }
 
-    /// The JSON text of the object.
+    /// The JSON text.
     pub fn as_json(&self) -> &str {
-        self.0.as_deref().unwrap_or("{}")
+        self.0.as_deref().map_or("{}", |json| json)
     }
 }
 

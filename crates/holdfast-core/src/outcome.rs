@@ -99,6 +99,12 @@ pub enum Rejection {
     /// There is no limit to change: nobody who counts permits holds the lock or waits for it.
     #[error("nobody holds the lock or waits for it with a limit")]
     NoLimit,
+    /// This attempt's hold went to somebody else as its holder wished.
+    #[error("the holder of this token has handed the lock over")]
+    HandedOver,
+    /// There is nobody to hand over to; the holder keeps what it has.
+    #[error("no attempt of that owner waits for the lock with its client there")]
+    NoSuchCandidate,
 }
 
 fn in_use(limit: &Option<u32>) -> String {

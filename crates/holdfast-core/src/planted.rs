@@ -3,7 +3,7 @@
 //! Without the feature `planted-bugs` there are none: [`planted`] is false at compile time and leaves nothing behind. With
 //! it a thread that simulates can choose one; the program that serves refuses to be built with it.
 
-use crate::ending::Cause;
+use crate::ending::{Cause, Ending};
 use crate::ids::AttemptKey;
 use crate::lease::Lease;
 use crate::lock::Hold;
@@ -149,7 +149,7 @@ impl LockTable {
     pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey) {
         let is_free = self.locks.get(lock).is_none_or(|lock| lock.is_unused());
         let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == Cause::Expired);
-        let Some(fence) = ending.and_then(|ending| ending.fence).filter(|_| is_free) else { return };
+        let Some(fence) = ending.and_then(Ending::fence).filter(|_| is_free) else { return };
         let hold = Hold {
             ticket: self.next_ticket(),
             key: *key,
@@ -162,6 +162,7 @@ impl LockTable {
             told: None,
             share: Share::Exclusive,
             metadata: Metadata::default(),
+            asked_metadata: None,
         };
         self.admit(lock, hold, false);
     }

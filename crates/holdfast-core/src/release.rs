@@ -15,8 +15,10 @@ impl LockTable {
             return Ok(Answer::Released { fence });
         }
         match self.endings.get(key, self.now) {
-            Some(ending) if ending.rejection() == Rejection::LeaseReleased => {
-                Ok(Answer::Released { fence: ending.fence })
+            Some(ending)
+                if matches!(ending.rejection(), Rejection::LeaseReleased | Rejection::HandedOver) =>
+            {
+                Ok(Answer::Released { fence: ending.fence() })
             }
             Some(ending) => Err(ending.rejection()),
             None => Err(Rejection::NotHolder),

@@ -10,7 +10,7 @@ use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
-use crate::name::LockName;
+use crate::name::{LockName, Owner};
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
@@ -79,6 +79,8 @@ impl LockTable {
             Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
             Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
             Op::SetLimit { lock, limit } => self.set_limit(lock, *limit),
+            Op::Proclaim { lock, key, metadata } => self.proclaim(lock, key, metadata),
+            Op::HandOver { lock, key, to } => self.hand_over(lock, key, to),
             Op::Renew { lock, key, ttl } => self.renew(lock, key, *ttl),
             Op::Release { lock, key } => self.release(lock, key),
             Op::Abandon { lock, key, home } => self.abandon(lock, key, *home),
@@ -196,10 +198,7 @@ impl LockTable {
     /// Gives a lock that has room to the first who waits and is present, and drops the record of one that nobody wants.
     pub(crate) fn settle(&mut self, name: &LockName) {
         while let Some(next) = self.next_in_turn(name) {
-            let record = self.lock_mut(name).expect("the lock was there a moment ago");
-            let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
-            self.timers.clear(waiter.waiting.until, waiter.ticket);
-            self.waiting.remove(&waiter.key);
+            let waiter = self.take_waiter(name, next);
             if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
                 self.put_back(name, waiter.clone());
             }
@@ -232,8 +231,17 @@ impl LockTable {
         })
     }
 
+    /// Takes a waiter that is there out of the queue, to grant it the lock.
+    pub(crate) fn take_waiter(&mut self, name: &LockName, ticket: Ticket) -> Waiter {
+        let record = self.lock_mut(name).expect("the waiter waits for it");
+        let waiter = record.remove_waiter(ticket).expect("the waiter was there a moment ago");
+        self.timers.clear(waiter.waiting.until, waiter.ticket);
+        self.waiting.remove(&waiter.key);
+        waiter
+    }
+
     /// False if there are no fences left: the waiter stays where it was.
-    fn grant_from_queue(&mut self, name: &LockName, waiter: Waiter) -> bool {
+    pub(crate) fn grant_from_queue(&mut self, name: &LockName, waiter: Waiter) -> bool {
         let Some(fence) = self.next_fence() else {
             self.put_back(name, waiter);
             return false;
@@ -251,6 +259,7 @@ impl LockTable {
             share: waiter.share,
             told: None,
             metadata: waiter.metadata,
+            asked_metadata: None,
         };
         self.admit(name, hold, true);
         true
@@ -316,7 +325,7 @@ impl LockTable {
         self.timers.clear(hold.lease.deadline, hold.ticket);
         self.holds -= 1;
         let held_ms = self.now.since(hold.granted_at);
-        let ending = Ending { cause, fence: Some(hold.fence), at: self.now };
+        let ending = Ending::new(cause, Some(hold.fence), self.now);
         if cause != Cause::Unclaimed {
             self.endings.remember(hold.key, ending);
         }
@@ -330,7 +339,7 @@ impl LockTable {
         self.timers.clear(waiter.waiting.until, waiter.ticket);
         self.waiting.remove(&waiter.key);
         if cause == Cause::Released {
-            let ending = Ending { cause, fence: None, at: self.now };
+            let ending = Ending::new(cause, None, self.now);
             self.endings.remember(waiter.key, ending);
         }
         let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
@@ -343,10 +352,16 @@ impl LockTable {
         self.events.push(event);
     }
 
+    /// Tells that a holder says something else about itself.
+    pub(crate) fn note_changed(&mut self, name: &LockName, owner: Owner, key: AttemptKey, what: Happening) {
+        let event = self.event(name, owner, key, None, what);
+        self.events.push(event);
+    }
+
     fn event(
         &mut self,
         lock: &LockName,
-        owner: crate::name::Owner,
+        owner: Owner,
         key: AttemptKey,
         home: Option<Home>,
         what: Happening,

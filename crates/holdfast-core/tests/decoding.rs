@@ -93,6 +93,8 @@ fn one_of_each() -> Vec<Op> {
         Op::Register { node: NodeId(3), storage: StorageId(u128::MAX) },
         Op::Found { cluster: ClusterId(u128::MAX) },
         Op::Release { lock: LockName::new("web").unwrap(), key: AttemptKey([3; 16]) },
+        Op::Proclaim { lock: lock.clone(), key, metadata: Metadata::new("[1]").unwrap() },
+        Op::HandOver { lock: lock.clone(), key, to: Owner::new("ß").unwrap() },
     ]
 }
 

@@ -16,7 +16,7 @@ const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0xb2f2_7121_49e6_a075;
+const DIGEST: u64 = 0xcdba_ae3d_1fe3_87af;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -82,6 +82,19 @@ fn history() -> Vec<Group> {
             vec![Op::Vouch { node: NodeId(1), boot: 2 }, Op::Release { lock: name("stalled"), key: key(8) }],
         ),
         at(4_500, vec![Op::Vouch { node: NodeId(2), boot: 1 }]),
+        at(
+            4_600,
+            vec![
+                acquire("led", 16, "mike", 30_000, 0, "null"),
+                acquire("led", 19, "nina", 50_000, 300_000, "\"http://nina/\""),
+                Op::HandOver { lock: name("led"), key: key(16), to: Owner::new("nina").unwrap() },
+                Op::Proclaim {
+                    lock: name("led"),
+                    key: key(19),
+                    metadata: Metadata::new("[\"http://nina/\",2]").unwrap(),
+                },
+            ],
+        ),
     ]
 }
 

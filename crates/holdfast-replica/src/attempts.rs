@@ -249,6 +249,7 @@ fn on_notice(notice: Notice) -> Step {
         Notice::Ended(Cause::Unclaimed) => Step::Waiting,
         Notice::Ended(Cause::Expired) => Step::Over(Acquired::Ended(Rejection::LeaseExpired)),
         Notice::Ended(Cause::Forced) => Step::Over(Acquired::Ended(Rejection::LeaseForced)),
+        Notice::Ended(Cause::HandedOver) => Step::Over(Acquired::Ended(Rejection::HandedOver)),
         Notice::Ended(Cause::Released | Cause::Abandoned | Cause::WaitTimeout | Cause::LimitChanged) => {
             Step::Over(Acquired::Ended(Rejection::LeaseReleased))
         }

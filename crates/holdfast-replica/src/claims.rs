@@ -42,7 +42,10 @@ impl Claims {
             Happening::Ended { fence, .. } => {
                 self.lock().remove(&fence);
             }
-            Happening::Acquired { .. } | Happening::Queued | Happening::Left(_) => {}
+            Happening::Acquired { .. }
+            | Happening::Queued
+            | Happening::Left(_)
+            | Happening::Changed { .. } => {}
         }
     }
 

@@ -51,7 +51,7 @@ impl Counters {
                 let mut endings = self.endings.lock().expect("counting does not panic");
                 *endings.entry(cause_name(*cause)).or_default() += 1;
             }
-            Happening::Queued | Happening::Left(_) => {}
+            Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
         }
     }
 }
@@ -65,6 +65,7 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::WaitTimeout => "wait_timeout",
         Cause::Unclaimed => "unclaimed",
         Cause::LimitChanged => "limit_changed",
+        Cause::HandedOver => "handed_over",
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Op, Outcome, Standing, Ttl,
+    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Metadata, Op, Outcome, Owner,
+    Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -162,6 +163,27 @@ impl<R: Runtime> Replica<R> {
         match self.0.propose(Op::Release { lock, key }).await?? {
             Answer::Released { fence } => Ok(fence),
             answer => unreachable!("a release is not answered with {answer:?}"),
+        }
+    }
+
+    /// Changes what the holder says about itself. The lease stays as it is.
+    pub async fn proclaim(
+        &self,
+        lock: LockName,
+        key: AttemptKey,
+        metadata: Metadata,
+    ) -> Result<Grant, CallFailure> {
+        match self.0.propose(Op::Proclaim { lock, key, metadata }).await?? {
+            Answer::Granted(grant) => Ok(grant),
+            answer => unreachable!("a proclamation is not answered with {answer:?}"),
+        }
+    }
+
+    /// Ends the hold and grants the lock to the first attempt of `to` that waits for it. Gives the fence of what ended.
+    pub async fn hand_over(&self, lock: LockName, key: AttemptKey, to: Owner) -> Result<Fence, CallFailure> {
+        match self.0.propose(Op::HandOver { lock, key, to }).await?? {
+            Answer::Released { fence: Some(fence) } => Ok(fence),
+            answer => unreachable!("a hand-over is not answered with {answer:?}"),
         }
     }
 

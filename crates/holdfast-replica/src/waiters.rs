@@ -149,7 +149,7 @@ impl Waiters {
 
 fn notice_of(at: Position, event: &Event) -> Option<Notice> {
     match &event.what {
-        Happening::Queued => None,
+        Happening::Queued | Happening::Changed { .. } => None,
         Happening::Left(cause) => Some(Notice::Left(*cause)),
         Happening::Ended { cause, .. } => Some(Notice::Ended(*cause)),
         Happening::Acquired { fence, ttl, metadata, from_queue } => Some(Notice::Acquired {

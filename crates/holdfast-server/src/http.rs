@@ -1,6 +1,7 @@
 //! The HTTP API.
 
 mod answer;
+mod elections;
 mod failure;
 mod handlers;
 mod json;

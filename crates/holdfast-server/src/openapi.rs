@@ -5,8 +5,9 @@ mod operation;
 mod responses;
 
 use holdfast_api::{
-    AcquireRequest, Cluster, Digest, Grant, Health, LimitSet, Lock, LockList, Problem, ReleaseRequest,
-    Released, RenewRequest, SetLimitRequest,
+    AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, HandOverRequest, HandedOver, Health,
+    Leadership, LimitSet, Lock, LockList, Problem, ProclaimRequest, ReleaseRequest, Released, RenewRequest,
+    SetLimitRequest,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -27,14 +28,20 @@ use crate::http::Route;
     ),
     components(schemas(
         AcquireRequest,
+        CampaignRequest,
         Cluster,
         Digest,
+        Election,
         Grant,
+        HandOverRequest,
+        HandedOver,
         Health,
+        Leadership,
         LimitSet,
         Lock,
         LockList,
         Problem,
+        ProclaimRequest,
         Released,
         ReleaseRequest,
         RenewRequest,

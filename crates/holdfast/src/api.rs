@@ -89,7 +89,7 @@ pub(crate) fn cluster_status(args: StatusArgs) -> Result<(), Failure> {
 }
 
 /// Makes the call, prints what came of it, and explains a refusal.
-fn answer<T>(
+pub(crate) fn answer<T>(
     future: impl Future<Output = Result<Answer<T>, CallError>>,
     how: &OutputArgs,
     text: impl Fn(&T) -> String,
@@ -134,7 +134,7 @@ fn token(text: String) -> Result<Token, Failure> {
     Token::new(text).map_err(|error| Failure::usage(format!("--token (HOLDFAST_TOKEN) {error}")))
 }
 
-fn required_token(text: Option<String>) -> Result<Token, Failure> {
+pub(crate) fn required_token(text: Option<String>) -> Result<Token, Failure> {
     let missing = "a token is needed, as acquire has printed it: give --token, or set HOLDFAST_TOKEN";
     given(text).ok_or_else(|| Failure::usage(missing)).and_then(token)
 }
@@ -145,6 +145,6 @@ fn metadata(text: String) -> Result<Map<String, Value>, Failure> {
     })
 }
 
-fn consistency(read: &ReadArgs) -> Consistency {
+pub(crate) fn consistency(read: &ReadArgs) -> Consistency {
     if read.stale { Consistency::Stale } else { Consistency::Linearizable }
 }

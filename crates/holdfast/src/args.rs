@@ -4,6 +4,7 @@ mod api;
 mod bench;
 mod chaos;
 mod check;
+mod election;
 mod lock;
 mod node;
 
@@ -19,7 +20,8 @@ pub(crate) use self::api::{
 pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::chaos::ChaosArgs;
 pub(crate) use self::check::CheckArgs;
-pub(crate) use self::lock::LockArgs;
+pub(crate) use self::election::{ElectionCommand, HandOverArgs, ProclaimArgs};
+pub(crate) use self::lock::{ElectArgs, LockArgs, RunArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
@@ -53,6 +55,11 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Run a command while holding a lock
     Lock(LockArgs),
+    /// Run a command while leading: once the election is won
+    Elect(ElectArgs),
+    /// Look at an election, or lead in it
+    #[command(subcommand, after_help = STATUSES_HELP)]
+    Election(ElectionCommand),
     /// Acquire a lock and print its token and fence
     #[command(after_help = STATUSES_HELP)]
     Acquire(AcquireArgs),

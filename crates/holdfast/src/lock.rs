@@ -1,4 +1,4 @@
-//! `holdfast lock`: a command that runs while a lock is held.
+//! `holdfast lock` and `holdfast elect`: a command that runs while a lock is held.
 
 mod command;
 mod lease;
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use holdfast_client::{AcquireError, Client, Guard, LockRequest, LossReason, ReleaseError};
+use holdfast_client::{AcquireError, Client, Guard, Leadership, LossReason, ReleaseError, Share};
+use serde_json::Value;
 
 use self::command::NotStarted;
 use self::lease::LastMoments;
@@ -24,32 +25,49 @@ use self::signals::Signals;
 use self::supervision::{Ended, Supervision};
 use self::system::SignalMask;
 use self::terminal::Terminal;
-use crate::args::LockArgs;
+use crate::args::{ElectArgs, LockArgs, RunArgs};
 use crate::exit::{BUSY, Failure, LOST};
-use crate::{api, runtime};
+use crate::{api, election, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same once the lease is given up for lost: it is over soon in any case.
 const LATE_RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// What is asked for before the command runs.
+enum Plea {
+    Lock(Share),
+    /// The lead, with what the leader says.
+    Lead(Value),
+}
+
+/// Runs the command while it holds a lock.
+pub(crate) fn run(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
+    run_under(&Plea::Lock(args.share.share()), &args.run, matches)
+}
+
+/// Runs the command while it leads.
+pub(crate) fn elect(args: &ElectArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
+    let value = api::given(args.value.clone()).map(|text| election::value(&text)).transpose()?;
+    run_under(&Plea::Lead(value.unwrap_or_default()), &args.run, matches)
+}
+
 /// Runs the command and returns its exit status, or one of our own.
 ///
 /// Everything happens on this thread: the kernel kills the command when the thread that started it is gone.
-pub(crate) fn run(args: LockArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
-    let wait = resolve_wait(&args, matches)?;
+fn run_under(plea: &Plea, args: &RunArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
+    let wait = resolve_wait(args, matches)?;
     let mask = SignalMask::block(libc::SIGTTOU); // To handle the terminal from the background.
     runtime::single_threaded()?.block_on(async {
         let mut signals = Signals::new()?;
         let client = api::client(&args.client)?;
-        let request = request(&client, &args, wait);
         let mut stopped_by = None;
         let stop = async { stopped_by = Some(signals.next_ending().await) };
-        let guard = match request.acquire_until(stop).await {
+        let guard = match acquire(&client, plea, args, wait, stop).await {
             Ok(guard) => guard,
             Err(error) => return not_acquired(&args.name, error, stopped_by),
         };
-        under_lock(&args, &client, guard, &mut signals, mask).await
+        under_lock(args, &client, guard, &mut signals, mask).await
     })
 }
 
@@ -62,7 +80,7 @@ enum Waiting {
 }
 
 /// A flag goes before the environment, also before the other flag's.
-fn resolve_wait(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<Waiting, Failure> {
+fn resolve_wait(args: &RunArgs, matches: Option<&ArgMatches>) -> Result<Waiting, Failure> {
     let is_flag =
         |id| matches.is_some_and(|matches| matches.value_source(id) == Some(ValueSource::CommandLine));
     match (args.wait, args.no_wait) {
@@ -77,13 +95,33 @@ fn resolve_wait(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<Waiting
     }
 }
 
-fn request(client: &Client, args: &LockArgs, waiting: Waiting) -> LockRequest {
+async fn acquire(
+    client: &Client,
+    plea: &Plea,
+    args: &RunArgs,
+    waiting: Waiting,
+    stop: impl Future<Output = ()>,
+) -> Result<Guard, AcquireError> {
     let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
-    let request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(args.share.share());
-    match waiting {
-        Waiting::No => request,
-        Waiting::AtMost(wait) => request.wait(wait),
-        Waiting::Forever => request.wait_forever(),
+    match plea {
+        Plea::Lock(share) => {
+            let request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(*share);
+            let request = match waiting {
+                Waiting::No => request,
+                Waiting::AtMost(wait) => request.wait(wait),
+                Waiting::Forever => request.wait_forever(),
+            };
+            request.acquire_until(stop).await
+        }
+        Plea::Lead(value) => {
+            let election = client.election(&args.name).ttl(args.ttl).owner(owner);
+            let election = match waiting {
+                Waiting::No => election.wait(Duration::ZERO),
+                Waiting::AtMost(wait) => election.wait(wait),
+                Waiting::Forever => election,
+            };
+            election.campaign_until(value.clone(), stop).await.map(Leadership::into_guard)
+        }
     }
 }
 
@@ -119,7 +157,7 @@ fn lost_before_start(name: &str, reason: LossReason) -> String {
 
 /// Runs the command, and releases the lock when nothing of it is left.
 async fn under_lock(
-    args: &LockArgs,
+    args: &RunArgs,
     client: &Client,
     mut guard: Guard,
     signals: &mut Signals,

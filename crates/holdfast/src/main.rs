@@ -7,6 +7,7 @@ mod chaos;
 mod check;
 mod dev;
 mod duration;
+mod election;
 mod exit;
 mod healthcheck;
 mod lock;
@@ -54,7 +55,9 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(args) => serve::run(args, log).map(done),
         Command::Dev(args) => dev::run(args, &log).map(done),
-        Command::Lock(args) => lock::run(args, matches.subcommand_matches("lock")),
+        Command::Lock(args) => lock::run(&args, matches.subcommand_matches("lock")),
+        Command::Elect(args) => lock::elect(&args, matches.subcommand_matches("elect")),
+        Command::Election(command) => election::run(command).map(done),
         Command::Acquire(args) => api::acquire(args, matches.subcommand_matches("acquire")).map(done),
         Command::Renew(args) => api::renew(args).map(done),
         Command::Release(args) => api::release(args).map(done),

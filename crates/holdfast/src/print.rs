@@ -1,7 +1,8 @@
 //! Answers for people.
 
 use holdfast_client::api::{
-    Cluster, Grant, Holder, LimitSet, Lock, LockList, LockState, Member, Mode, Released, Waiter,
+    Cluster, Election, Grant, HandedOver, Holder, Leader, Leadership, LimitSet, Lock, LockList, LockState,
+    Member, Mode, Released, Waiter,
 };
 use serde_json::{Map, Value};
 
@@ -35,6 +36,40 @@ pub(crate) fn released(released: &Released) -> String {
     }
 }
 
+pub(crate) fn election(election: &Election) -> String {
+    let stale = if election.stale { " (stale)" } else { "" };
+    let leader = election.leader.as_ref().map_or_else(|| "nobody".into(), leader_line);
+    let mut rows = vec![
+        vec!["election".into(), election.name.clone()],
+        vec!["leader".into(), format!("{leader}{stale}")],
+    ];
+    if election.candidate_count > 0 {
+        rows.push(vec!["candidates".into(), election.candidate_count.to_string()]);
+    }
+    rows.extend(waiter_rows(&election.candidates));
+    table(&rows)
+}
+
+fn leader_line(leader: &Leader) -> String {
+    let Leader { owner, fence, value, expires_in_ms } = leader;
+    format!("{owner}, fence {fence}, {} left{}", text(*expires_in_ms), metadata_text(value))
+}
+
+pub(crate) fn proclaimed(lead: &Leadership) -> String {
+    format!("{} says {} (fence {})", lead.name, lead.value, lead.fence)
+}
+
+pub(crate) fn resigned(released: &Released) -> String {
+    match released.fence {
+        Some(fence) => format!("resigned from {} (fence {fence})", released.name),
+        None => format!("left the queue of {}", released.name),
+    }
+}
+
+pub(crate) fn handed_over(handed: &HandedOver) -> String {
+    format!("handed {} over to {} (fence {} has ended)", handed.name, handed.to, handed.fence)
+}
+
 pub(crate) fn limit(set: &LimitSet) -> String {
     format!("{} has {} permits", set.name, set.limit)
 }
@@ -54,9 +89,7 @@ pub(crate) fn lock(lock: &Lock) -> String {
     if lock.queue_length > 0 {
         rows.push(vec!["waiting".into(), lock.queue_length.to_string()]);
     }
-    rows.extend(
-        (1..).zip(&lock.queue).map(|(place, waiter)| vec![format!("  {place}"), waiter_line(waiter)]),
-    );
+    rows.extend(waiter_rows(&lock.queue));
     table(&rows)
 }
 
@@ -73,8 +106,14 @@ fn holder_line(holder: &Holder) -> String {
     format!("{owner}, fence {fence}{share}, held for {held}, {left} of {ttl} left{metadata}")
 }
 
-fn metadata_text(metadata: &Map<String, Value>) -> String {
-    if metadata.is_empty() { String::new() } else { format!(", {}", Value::Object(metadata.clone())) }
+/// Nothing is said with `{}`, and in an election with null.
+fn metadata_text(metadata: &Value) -> String {
+    let is_nothing = metadata.is_null() || metadata.as_object().is_some_and(Map::is_empty);
+    if is_nothing { String::new() } else { format!(", {metadata}") }
+}
+
+fn waiter_rows(queue: &[Waiter]) -> impl Iterator<Item = Vec<String>> {
+    (1..).zip(queue).map(|(place, waiter)| vec![format!("  {place}"), waiter_line(waiter)])
 }
 
 fn waiter_line(waiter: &Waiter) -> String {

@@ -42,9 +42,9 @@ pub(crate) struct WorkArgs {
     /// SQLite file with the decisions of all leaders
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// Name of the lock: whoever has it leads
+    /// Name of the election
     #[arg(long, value_name = "NAME", default_value = "leader:dispatch")]
-    lock: String,
+    election: String,
     /// How this worker is called where others see it [default: worker-PID]
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
@@ -70,7 +70,7 @@ impl WorkArgs {
     /// The worker's post, with everything that was left out filled in.
     pub(crate) fn into_post(self) -> Post {
         Post {
-            lock: self.lock,
+            election: self.election,
             owner: self.owner.unwrap_or_else(|| format!("worker-{}", std::process::id())),
             ttl: self.ttl,
             db: self.db,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use holdfast_client::api::Lock;
+use holdfast_client::api::Election;
 use holdfast_client::{Client, Consistency};
 use stage::{Actor, PATIENCE, Said, Stage, Trouble};
 use tokio::task::block_in_place;
@@ -13,7 +13,7 @@ use crate::belief::{Belief, are_apart, merged};
 use crate::decisions::{Decision, Decisions};
 use crate::report::{BELIEVES, DECIDES, LEADS, RENEWED};
 
-const LOCK: &str = "leader:dispatch";
+const ELECTION: &str = "leader:dispatch";
 /// How much later than its TTL a lease may end, at most.
 const SLACK: Duration = Duration::from_secs(1);
 /// How long a hand-over may take where nobody has to wait for a lease to end.
@@ -26,8 +26,8 @@ pub(crate) async fn play(stage: &mut Stage, endpoints: &[String], ttl: Duration)
     let client = Client::builder().endpoints(endpoints).build().map_err(Trouble::other)?;
     let db = stage.folder().join("decisions.db");
     let scene = Scene { client, endpoints: endpoints.join(","), db, ttl };
-    if !scene.lock().await?.holders.is_empty() {
-        return Err(Trouble::Other(format!("somebody holds {LOCK} already")));
+    if scene.election().await?.leader.is_some() {
+        return Err(Trouble::Other(format!("somebody leads in {ELECTION} already")));
     }
 
     stage.story.chapter("Three workers start. One leads, two wait.");
@@ -57,8 +57,8 @@ pub(crate) async fn play(stage: &mut Stage, endpoints: &[String], ttl: Duration)
     let ended = stage.end(&mut leader.actor).await?;
 
     stage.story.chapter("What was seen.");
-    let is_free = scene.lock().await?.holders.is_empty();
-    stage.story.check("the last one exited with 0 and left the lock free", ended.success() && is_free);
+    let nobody_leads = scene.election().await?.leader.is_none();
+    stage.story.check("the last one exited with 0, and nobody leads", ended.success() && nobody_leads);
     scene.check_all(stage, &leaders)
 }
 
@@ -85,20 +85,29 @@ impl Leader {
 impl Scene {
     fn worker(&self, stage: &mut Stage, name: &str) -> Result<Actor, Trouble> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["work", "--endpoints", &self.endpoints, "--owner", name, "--lock", LOCK, "--db"]);
+        command.args([
+            "work",
+            "--endpoints",
+            &self.endpoints,
+            "--owner",
+            name,
+            "--election",
+            ELECTION,
+            "--db",
+        ]);
         command.arg(&self.db).args(["--ttl", &format!("{}ms", self.ttl.as_millis())]);
         stage.start(name, command)
     }
 
-    async fn lock(&self) -> Result<Lock, Trouble> {
-        let answer = self.client.get(LOCK, Consistency::Linearizable).await;
+    async fn election(&self) -> Result<Election, Trouble> {
+        let answer = self.client.get_election(ELECTION, Consistency::Linearizable).await;
         Ok(answer.map_err(Trouble::other)?.value)
     }
 
     /// Returns when so many workers stand in the queue.
     async fn until_waiting(&self, count: u64) -> Result<(), Trouble> {
         let deadline = Instant::now() + PATIENCE;
-        while self.lock().await?.queue_length != count {
+        while self.election().await?.candidate_count != count {
             if Instant::now() >= deadline {
                 let (name, what) = ("the queue".into(), format!("have {count} workers"));
                 return Err(Trouble::Late { name, what, patience: PATIENCE });

@@ -23,7 +23,7 @@ pub(crate) const BELIEVES: &str = "(believes";
 #[derive(Debug)]
 pub(crate) enum Report<'a> {
     /// It asks for the lead, and waits while another one has it.
-    Waits { lock: &'a str },
+    Waits { election: &'a str },
     /// It leads from now on.
     Leads { fence: u64, ttl: Duration },
     /// The lead has just begun or ended, or a renewal was confirmed.
@@ -36,10 +36,10 @@ pub(crate) enum Report<'a> {
     Lost { fence: u64, reason: LossReason },
     /// It leads no more, and the store knew it first.
     Overtaken(StaleFence),
-    /// It was asked to stop, and the lock is free.
+    /// It was asked to stop, and the next one leads.
     Resigned { fence: u64 },
-    /// It was asked to stop, but the release was not confirmed.
-    NotReleased(&'a ReleaseError),
+    /// It was asked to stop, but that it has resigned was not confirmed.
+    NotResigned(&'a ReleaseError),
 }
 
 impl Report<'_> {
@@ -52,7 +52,9 @@ impl Report<'_> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Waits { lock } => write!(f, "asks for {lock}, and waits while it is taken"),
+            Self::Waits { election } => {
+                write!(f, "campaigns in {election}, and waits while another one leads")
+            }
             Self::Leads { fence, ttl } => {
                 write!(f, "{LEADS} with fence {fence}, for {:.1} s at a time", ttl.as_secs_f64())
             }
@@ -64,7 +66,7 @@ impl fmt::Display for Report<'_> {
             Self::Lost { fence, reason } => write!(f, "leads no more (fence {fence}): {reason}"),
             Self::Overtaken(stale) => write!(f, "leads no more: the store refuses its decision, {stale}"),
             Self::Resigned { fence } => write!(f, "resigned (fence {fence})"),
-            Self::NotReleased(error) => write!(f, "could not release the lock: {error}"),
+            Self::NotResigned(error) => write!(f, "could not resign: {error}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use holdfast_client::{AcquireError, Client, Guard, LossReason, Moment, Standing};
+use holdfast_client::{AcquireError, Client, Leadership, LossReason, Moment, Standing};
 use tokio::task::block_in_place;
 use tokio::time::MissedTickBehavior;
 
@@ -22,7 +22,7 @@ const EXIT_UNREACHABLE: u8 = 69;
 /// What a worker is to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
-    pub(crate) lock: String,
+    pub(crate) election: String,
     pub(crate) owner: String,
     pub(crate) ttl: Duration,
     pub(crate) db: PathBuf,
@@ -66,28 +66,30 @@ pub(crate) async fn work(
 ) -> Result<(), WorkError> {
     let mut stop = pin!(stop);
     let mut decisions = block_in_place(|| Decisions::open(&post.db))?;
-    let request = client.lock(&post.lock).owner(&post.owner).ttl(post.ttl).wait_forever();
+    let election = client.election(&post.election).owner(&post.owner).ttl(post.ttl);
     loop {
-        Report::Waits { lock: &post.lock }.say();
-        let mut guard = match request.acquire_until(stop.as_mut()).await {
-            Ok(guard) => guard,
+        Report::Waits { election: &post.election }.say();
+        // What everybody may see of the leader: here, who it is.
+        let value = post.owner.as_str().into();
+        let mut lead = match election.campaign_until(value, stop.as_mut()).await {
+            Ok(lead) => lead,
             Err(AcquireError::Stopped) => return Ok(()),
             // The grant came too late to be of use. There will be another one.
             Err(AcquireError::Lost(_)) => continue,
             Err(error) => return Err(WorkError::NotAsked(error)),
         };
-        let mut term = Term::begin(client, &guard, post, &mut decisions);
+        let mut term = Term::begin(client, &lead, post, &mut decisions);
         let end = term.lead(stop.as_mut()).await;
         // The belief ends before anybody else can get the lock.
         let belief = term.belief_that_ends(client.clock().now());
-        let released = guard.release().await;
+        let resigned = lead.resign().await;
         match end? {
             End::Lost(reason) => Report::Lost { fence: belief.fence, reason }.say(),
             End::Overtaken(stale) => Report::Overtaken(stale).say(),
             End::AskedToStop => {
-                match released {
+                match resigned {
                     Ok(()) => Report::Resigned { fence: belief.fence }.say(),
-                    Err(error) => Report::NotReleased(&error).say(),
+                    Err(error) => Report::NotResigned(&error).say(),
                 }
                 Report::Believes(belief).say();
                 return Ok(());
@@ -98,7 +100,7 @@ pub(crate) async fn work(
 
 /// The time in which one grant lets a worker lead.
 struct Term<'a> {
-    guard: &'a Guard,
+    lead: &'a Leadership,
     post: &'a Post,
     decisions: &'a mut Decisions,
     began: Moment,
@@ -107,18 +109,18 @@ struct Term<'a> {
 }
 
 impl<'a> Term<'a> {
-    fn begin(client: &Client, guard: &'a Guard, post: &'a Post, decisions: &'a mut Decisions) -> Self {
+    fn begin(client: &Client, lead: &'a Leadership, post: &'a Post, decisions: &'a mut Decisions) -> Self {
         let began = client.clock().now();
-        Report::Leads { fence: guard.fence(), ttl: guard.ttl() }.say();
-        Self { guard, post, decisions, began, has_decided: false, has_told_belief: false }
+        Report::Leads { fence: lead.fence(), ttl: lead.ttl() }.say();
+        Self { lead, post, decisions, began, has_decided: false, has_told_belief: false }
     }
 
     /// Leads: decides something at regular times, and tells how long it can believe in its lead.
     async fn lead(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<End, WorkError> {
-        if let Err(stale) = block_in_place(|| self.decisions.begin_term(self.guard.fence()))? {
+        if let Err(stale) = block_in_place(|| self.decisions.begin_term(self.lead.fence()))? {
             return Ok(End::Overtaken(stale));
         }
-        let mut standing = self.guard.watch();
+        let mut standing = self.lead.watch();
         standing.mark_changed();
         let mut times = tokio::time::interval(self.post.decide_every);
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,11 +138,11 @@ impl<'a> Term<'a> {
 
     /// Takes one decision. Returns why the term is over, if it is.
     fn decide(&mut self) -> Result<Option<End>, WorkError> {
-        // A look at the guard saves useless work. That no late decision counts is the store's business.
-        if let Standing::Lost(reason) = self.guard.standing() {
+        // A look at the lead saves useless work. That no late decision counts is the store's business.
+        if let Standing::Lost(reason) = self.lead.standing() {
             return Ok(Some(End::Lost(reason)));
         }
-        let fence = self.guard.fence();
+        let fence = self.lead.fence();
         if let Err(stale) = block_in_place(|| self.decisions.decide(fence, &self.post.owner))? {
             return Ok(Some(End::Overtaken(stale)));
         }
@@ -153,11 +155,11 @@ impl<'a> Term<'a> {
 
     /// Tells how long the lead can be believed in. Returns why the term is over, if it is.
     fn tell_belief(&mut self) -> Option<End> {
-        match self.guard.standing() {
+        match self.lead.standing() {
             Standing::Held { deadline } => {
                 Report::Believes(self.belief_that_ends(deadline)).say();
                 if self.has_told_belief {
-                    Report::Renewed { fence: self.guard.fence() }.say();
+                    Report::Renewed { fence: self.lead.fence() }.say();
                 }
                 self.has_told_belief = true;
                 None
@@ -169,6 +171,6 @@ impl<'a> Term<'a> {
 
     fn belief_that_ends(&self, at: Moment) -> Belief {
         let (from_ms, until_ms) = (since_boot_ms(self.began), since_boot_ms(at));
-        Belief { fence: self.guard.fence(), from_ms, until_ms }
+        Belief { fence: self.lead.fence(), from_ms, until_ms }
     }
 }

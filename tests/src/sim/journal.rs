@@ -205,6 +205,8 @@ fn show_op(op: &Op) -> String {
         Op::Release { lock, key } => format!("release {} {key:?}", lock.as_str()),
         Op::Abandon { lock, key, .. } => format!("abandon {} {key:?}", lock.as_str()),
         Op::Unclaim { lock, fence } => format!("unclaim {} fence {fence}", lock.as_str()),
+        Op::Proclaim { lock, key, .. } => format!("proclaim {} {key:?}", lock.as_str()),
+        Op::HandOver { lock, key, to } => format!("hand over {} {key:?} to {to}", lock.as_str()),
         Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } | Op::SetLimit { .. } => format!("{op:?}"),
     }
 }
@@ -223,6 +225,6 @@ fn show_happening(what: &Happening) -> String {
             format!("acquired fence {fence}{}", if *from_queue { " from the queue" } else { "" })
         }
         Happening::Ended { fence, cause, .. } => format!("ended fence {fence}: {cause:?}"),
-        Happening::Queued | Happening::Left(_) => format!("{what:?}"),
+        Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => format!("{what:?}"),
     }
 }

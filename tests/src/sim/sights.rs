@@ -26,7 +26,7 @@ pub(crate) fn note(journal: &Journal) {
                     }
                 }
                 Happening::Ended { cause: Cause::Unclaimed, .. } => saw("a claim revoked"),
-                Happening::Ended { .. } | Happening::Left(_) => {}
+                Happening::Ended { .. } | Happening::Left(_) | Happening::Changed { .. } => {}
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {

@@ -4,6 +4,7 @@
 mod damage;
 mod disk_full;
 mod durability;
+mod elections;
 mod failover;
 mod fences;
 mod holders;

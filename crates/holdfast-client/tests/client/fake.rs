@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 /// A request, as it came in.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// The last part of the path: `acquire`, `renew`, `release`, or a lock's name.
+    /// The last part of the path: `acquire`, `renew`, `release` and so on, or a lock's name.
     pub(crate) action: String,
     pub(crate) path: String,
     pub(crate) body: Value,
@@ -75,6 +75,21 @@ pub(crate) fn grant(seen: &Seen, fence: u64) -> Reply {
     Reply::Body(200, grant.to_string())
 }
 
+/// The lead that a campaign asks for, or that a proclamation changes.
+pub(crate) fn lead(seen: &Seen, fence: u64) -> Reply {
+    let ttl_ms = seen.body["ttl_ms"].as_u64().unwrap_or(30_000);
+    let lead = json!({
+        "name": "db", "owner": seen.body["owner"], "token": seen.token(), "fence": fence, "ttl_ms": ttl_ms,
+        "expires_in_ms": ttl_ms, "value": seen.body["value"], "of_the_future": null,
+    });
+    Reply::Body(200, lead.to_string().replace("\"owner\":null", "\"owner\":\"anonymous\""))
+}
+
+pub(crate) fn handed_over(seen: &Seen, fence: u64) -> Reply {
+    let told = json!({"name": "db", "fence": fence, "to": seen.body["to"], "handed_over": true});
+    Reply::Body(200, told.to_string())
+}
+
 pub(crate) fn released(fence: u64) -> Reply {
     Reply::Body(200, json!({"name": "db", "fence": fence, "released": true}).to_string())
 }
@@ -88,7 +103,9 @@ pub(crate) fn agree(seen: &Seen, ttl_ms: u64) -> Reply {
             seen.body["ttl_ms"] = ttl_ms.into();
             grant(&seen, 7)
         }
-        "release" => released(7),
+        "release" | "resign" => released(7),
+        "campaign" | "proclaim" => lead(seen, 7),
+        "hand-over" => handed_over(seen, 7),
         _ => Reply::Body(200, "ready".into()),
     }
 }

@@ -4,6 +4,7 @@
 
 mod acquiring;
 mod calls;
+mod elections;
 mod fake;
 mod guards;
 mod losses;

@@ -94,7 +94,7 @@ impl Invariants {
                 },
                 _ => Err(format!("{fence} has ended and did not hold {}", event.lock)),
             },
-            Happening::Queued | Happening::Left(_) => Ok(()),
+            Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => Ok(()),
         }
     }
 

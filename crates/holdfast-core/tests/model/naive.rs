@@ -4,7 +4,7 @@
 
 use holdfast_core::{
     Acquire, Answer, AttemptKey, Cause, ClusterId, Event, Fence, Grant, Group, Happening, HolderSummary,
-    Home, LockName, NodeId, Op, Outcome, Rejection, Share, StorageId, Ttl,
+    Home, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, Share, StorageId, Ttl,
 };
 
 const KEPT_MS: u64 = 75_000;
@@ -18,6 +18,8 @@ pub(crate) struct Hold {
     pub(crate) ttl: Ttl,
     pub(crate) deadline: u64,
     pub(crate) granted_at: u64,
+    /// As the holder says it now.
+    pub(crate) metadata: Metadata,
     /// From when until when it waits if nobody claims the grant.
     back_to: Option<(u64, u64)>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Hold {
 pub(crate) enum State {
     Waits { since: u64, until: u64 },
     Holds(Hold),
-    Ended { cause: Cause, fence: Option<Fence>, at: u64 },
+    Ended { cause: Cause, fence: Option<Fence>, at: u64, successor: Option<Owner> },
 }
 
 #[derive(Clone)]
@@ -82,6 +84,8 @@ impl Naive {
             Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
             Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
             Op::SetLimit { lock, limit } => self.set_limit(lock, limit.get()),
+            Op::Proclaim { key, metadata, .. } => self.proclaim(key, metadata),
+            Op::HandOver { lock, key, to } => self.hand_over_to(lock, key, to),
             Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
             Op::Release { key, .. } => self.release(key),
             Op::Abandon { key, home, .. } => {
@@ -120,12 +124,13 @@ impl Naive {
             return Err(told(cause));
         }
         let as_before = &known.asked;
-        let renewed_to = if let State::Holds(hold) = &known.state { hold.ttl } else { as_before.ttl };
+        let (renewed_to, proclaimed) = match &known.state {
+            State::Holds(hold) => (hold.ttl, &hold.metadata),
+            _ => (as_before.ttl, &as_before.metadata),
+        };
         let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
-        if share != known.share
-            || !is_ttl_known
-            || (&new.owner, &new.metadata) != (&as_before.owner, &as_before.metadata)
-        {
+        let is_metadata_known = new.metadata == as_before.metadata || new.metadata == *proclaimed;
+        if share != known.share || !is_ttl_known || !is_metadata_known || new.owner != as_before.owner {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
@@ -211,10 +216,48 @@ impl Naive {
         Answer::Granted(attempt.grant(self.now))
     }
 
+    fn proclaim(&mut self, key: &AttemptKey, metadata: &Metadata) -> Outcome {
+        let Some(at) = self.find(key).filter(|at| self.attempts[*at].holds()) else {
+            return self.renew(key, None);
+        };
+        let attempt = &mut self.attempts[at];
+        attempt.homes.clear();
+        let State::Holds(hold) = &mut attempt.state else { panic!("it holds") };
+        hold.back_to = None;
+        if hold.metadata != *metadata {
+            hold.metadata = metadata.clone();
+            let fence = Fence(hold.fence);
+            self.tell(at, Happening::Changed { fence, metadata: metadata.clone() });
+        }
+        Ok(Answer::Granted(self.attempts[at].grant(self.now)))
+    }
+
+    fn hand_over_to(&mut self, lock: &LockName, key: &AttemptKey, to: &Owner) -> Outcome {
+        let Some(at) = self.find(key).filter(|at| self.attempts[*at].holds()) else {
+            return match self.find(key).map(|at| &self.attempts[at].state) {
+                Some(State::Ended { successor: Some(known), fence, .. }) if known == to => {
+                    Ok(Answer::Released { fence: *fence })
+                }
+                _ => self.renew(key, None),
+            };
+        };
+        let is_alone = |attempt: &Attempt| attempt.share == Share::Exclusive;
+        let waiting = self.present_waiters(lock);
+        let mut chosen = waiting.iter().filter(|(waiter, _)| is_alone(waiter) && waiter.asked.owner == *to);
+        let next = chosen.next().map(|(waiter, _)| waiter.asked.key);
+        let next = next.filter(|_| is_alone(&self.attempts[at])).ok_or(Rejection::NoSuchCandidate)?;
+        self.conclude(at, Cause::HandedOver);
+        let State::Ended { successor, fence, .. } = &mut self.attempts[at].state else { panic!("it ended") };
+        *successor = Some(to.clone());
+        let fence = *fence;
+        self.grant(self.find_live(&next).unwrap(), true);
+        Ok(Answer::Released { fence })
+    }
+
     fn release(&mut self, key: &AttemptKey) -> Outcome {
         match self.find(key).map(|at| (at, self.attempts[at].state.clone())) {
             Some((_, State::Ended { cause, fence, .. })) => match told(cause) {
-                Rejection::LeaseReleased => Ok(Answer::Released { fence }),
+                Rejection::LeaseReleased | Rejection::HandedOver => Ok(Answer::Released { fence }),
                 other => Err(other),
             },
             Some((at, state)) => {
@@ -297,7 +340,7 @@ impl Naive {
                 None
             }
         };
-        self.attempts[at].state = State::Ended { cause, fence, at: self.now };
+        self.attempts[at].state = State::Ended { cause, fence, at: self.now, successor: None };
         if fence.is_none() && cause != Cause::Released {
             self.attempts.remove(at);
         }
@@ -349,8 +392,9 @@ impl Naive {
         let (ttl, metadata) = (self.attempts[at].asked.ttl, self.attempts[at].asked.metadata.clone());
         let back_to = from_queue.then_some((since, until));
         let (granted_at, deadline) = (self.now, self.now + ttl.ms());
+        let fence = self.fence;
         self.attempts[at].state =
-            State::Holds(Hold { fence: self.fence, ttl, deadline, granted_at, back_to });
+            State::Holds(Hold { fence, ttl, deadline, granted_at, metadata: metadata.clone(), back_to });
         self.tell(at, Happening::Acquired { fence: Fence(self.fence), ttl, metadata, from_queue });
     }
 
@@ -495,7 +539,7 @@ impl Attempt {
             owner: self.asked.owner.clone(),
             ttl: hold.ttl,
             expires_in_ms: hold.deadline - now,
-            metadata: self.asked.metadata.clone(),
+            metadata: hold.metadata.clone(),
         }
     }
 }
@@ -504,6 +548,7 @@ fn told(cause: Cause) -> Rejection {
     match cause {
         Cause::Expired => Rejection::LeaseExpired,
         Cause::Forced => Rejection::LeaseForced,
+        Cause::HandedOver => Rejection::HandedOver,
         _ => Rejection::LeaseReleased,
     }
 }

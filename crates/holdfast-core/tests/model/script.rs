@@ -15,6 +15,8 @@ use crate::naive::Naive;
 
 pub(crate) const LOCKS: [&str; 3] = ["a", "b", "c"];
 const PEOPLE: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+/// The first is what an acquire says, the second what an odd one says.
+const VALUES: [&str; 4] = ["{}", "{\"odd\":1}", "null", "\"http://node/\""];
 const TTLS: [u64; 5] = [100, 150, 500, 1_000, 80_000];
 const WAITS: [u64; 6] = [0, 1, 100, 500, 3_000, 60_000];
 
@@ -78,6 +80,15 @@ pub(crate) enum Deed {
         lock: usize,
         limit: u64,
     },
+    Proclaim {
+        who: Who,
+        value: usize,
+    },
+    /// To a person; the last number is somebody who never waits.
+    HandOver {
+        who: Who,
+        to: usize,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -140,6 +151,10 @@ fn key(lock: usize, person: usize) -> AttemptKey {
     AttemptKey([(lock * 16 + person) as u8; 16])
 }
 
+fn owner(person: usize) -> &'static str {
+    PEOPLE.get(person).copied().unwrap_or("nobody")
+}
+
 /// Every attempt there can be.
 pub(crate) fn all_attempts() -> impl Iterator<Item = (LockName, AttemptKey)> {
     (0..LOCKS.len())
@@ -150,7 +165,7 @@ impl Deed {
     fn op(&self, naive: &Naive) -> Op {
         match self {
             Self::Acquire { who, wait, home, odd } => {
-                let metadata = if *odd == 3 { "{\"odd\":1}" } else { "{}" };
+                let metadata = VALUES[usize::from(*odd == 3)];
                 let acquire = Acquire {
                     lock: who.lock(),
                     key: who.key(),
@@ -190,6 +205,14 @@ impl Deed {
             Self::SetLimit { lock, limit } => {
                 Op::SetLimit { lock: lock_name(*lock), limit: Limit::new(*limit).unwrap() }
             }
+            Self::Proclaim { who, value } => Op::Proclaim {
+                lock: who.lock(),
+                key: who.key(),
+                metadata: Metadata::new(VALUES[*value]).unwrap(),
+            },
+            Self::HandOver { who, to } => {
+                Op::HandOver { lock: who.lock(), key: who.key(), to: Owner::new(owner(*to)).unwrap() }
+            }
         }
     }
 }
@@ -219,6 +242,8 @@ fn deeds() -> impl Strategy<Value = Deed> {
         1 => (1..=3_u64, 1..=2_u128).prop_map(|(node, storage)| Deed::Register { node, storage }),
         1 => (1..=2_u128).prop_map(|cluster| Deed::Found { cluster }),
         1 => (0..LOCKS.len(), 1..=5_u64).prop_map(|(lock, limit)| Deed::SetLimit { lock, limit }),
+        2 => (whos(), 0..VALUES.len()).prop_map(|(who, value)| Deed::Proclaim { who, value }),
+        3 => (whos(), 0..=PEOPLE.len()).prop_map(|(who, to)| Deed::HandOver { who, to }),
     ]
 }
 
@@ -289,6 +314,8 @@ impl fmt::Display for Deed {
             Self::Register { node, storage } => write!(f, "node {node} registers folder {storage}"),
             Self::Found { cluster } => write!(f, "found cluster {cluster}"),
             Self::SetLimit { lock, limit } => write!(f, "the limit of {} is {limit}", LOCKS[*lock]),
+            Self::Proclaim { who, value } => write!(f, "{} proclaim {}", subject(who), VALUES[*value]),
+            Self::HandOver { who, to } => write!(f, "{} hand over to {}", subject(who), owner(*to)),
         }
     }
 }

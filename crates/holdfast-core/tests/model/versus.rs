@@ -70,7 +70,7 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         expires_in_ms: hold.deadline.saturating_sub(now),
         held_ms: now - hold.granted_at,
         share: holder.share,
-        metadata: holder.asked.metadata.clone(),
+        metadata: hold.metadata.clone(),
     });
     let waiters = naive.present_waiters(name).into_iter();
     let queue: Vec<_> = waiters

@@ -26,6 +26,8 @@ enum What {
     Renew { ttl_ms: Option<u64> },
     Release,
     Abandon { call: Option<Home> },
+    Proclaim { json: String },
+    HandOver { to: String },
 }
 
 /// Something that a person does to a lock.
@@ -57,6 +59,16 @@ pub(crate) fn abandon(who: Person, lock: &str) -> Deed {
     Deed::new(who, lock, What::Abandon { call: None })
 }
 
+/// The holder says something else.
+pub(crate) fn proclaim(who: Person, lock: &str, json: &str) -> Deed {
+    Deed::new(who, lock, What::Proclaim { json: json.into() })
+}
+
+/// The holder hands the lock over to one who waits.
+pub(crate) fn hand_over(who: Person, lock: &str, to: &str) -> Deed {
+    Deed::new(who, lock, What::HandOver { to: to.into() })
+}
+
 impl Deed {
     fn new(who: Person, lock: &str, what: What) -> Self {
         let (owner, token) = (who.name.into(), who.name.into());
@@ -68,7 +80,9 @@ impl Deed {
         match &mut self.what {
             What::Acquire { ttl_ms, .. } => *ttl_ms = ms,
             What::Renew { ttl_ms } => *ttl_ms = Some(ms),
-            What::Release | What::Abandon { .. } => panic!("only an acquire and a renewal have a TTL"),
+            What::Release | What::Abandon { .. } | What::Proclaim { .. } | What::HandOver { .. } => {
+                panic!("only an acquire and a renewal have a TTL")
+            }
         }
         self
     }
@@ -150,6 +164,8 @@ impl Deed {
                 Op::Renew { lock, key, ttl: ttl_ms.map(|ms| Ttl::from_ms(ms).unwrap()) }
             }
             What::Release => Op::Release { lock, key },
+            What::Proclaim { json } => Op::Proclaim { lock, key, metadata: Metadata::new(json).unwrap() },
+            What::HandOver { to } => Op::HandOver { lock, key, to: Owner::new(to).unwrap() },
             What::Abandon { call } => {
                 let home = call.or_else(|| last_homes.get(&key).copied());
                 Op::Abandon { lock, key, home: home.expect("only an attempt that was made can be abandoned") }

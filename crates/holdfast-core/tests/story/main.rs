@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a story cannot go on without has to be there")]
 
 mod deed;
+mod elections;
 mod events;
 mod fences;
 mod happened;

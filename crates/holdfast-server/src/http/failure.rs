@@ -106,12 +106,13 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
         CallFailure::Rejected(rejection) => match rejection {
             Rejection::Held { .. } => ErrorCode::Held,
             Rejection::LeaseExpired => ErrorCode::LeaseExpired,
-            Rejection::LeaseReleased => ErrorCode::LeaseReleased,
+            Rejection::LeaseReleased | Rejection::HandedOver => ErrorCode::LeaseReleased,
             Rejection::LeaseForced => ErrorCode::LeaseForced,
             Rejection::NotHolder => ErrorCode::NotHolder,
             Rejection::TokenConflict => ErrorCode::TokenConflict,
             Rejection::LimitConflict { .. } => ErrorCode::LimitConflict,
             Rejection::NoLimit => ErrorCode::NoLimit,
+            Rejection::NoSuchCandidate => ErrorCode::NoSuchCandidate,
             Rejection::QueueFull => ErrorCode::QueueFull,
             Rejection::FencesExhausted | Rejection::ForeignStorage => ErrorCode::Internal,
         },
@@ -133,8 +134,9 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::LeaseReleased | ErrorCode::LeaseForced => "To hold the lock again, use a new token.",
         ErrorCode::NotHolder => "It never did, or it is so long ago that it is forgotten.",
         ErrorCode::TokenConflict => {
-            "Repeat an attempt with the same owner, ttl_ms, metadata, mode, limit and permits, or use a new token."
+            "Repeat an attempt with the same owner, ttl_ms, metadata or value, mode, limit and permits, or use a new token."
         }
+        ErrorCode::NoSuchCandidate => "The leader goes on leading.",
         ErrorCode::NoLimit => "It is set by the first acquire that names one.",
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",

@@ -3,7 +3,7 @@
 use holdfast_api::{
     AcquireRequest, Digest, ErrorCode, Health, LimitSet, ReleaseRequest, RenewRequest, SetLimitRequest, Token,
 };
-use holdfast_core::LockName;
+use holdfast_core::{Grant, LockName, Metadata};
 use holdfast_replica::handle::{Acquired, Attempt};
 use hyper::body::Incoming;
 
@@ -16,7 +16,7 @@ use super::service::{Call, Service};
 use crate::attempt::attempt_key;
 use crate::metrics;
 
-type Handled = Result<Reply, Failure>;
+pub(super) type Handled = Result<Reply, Failure>;
 
 pub(super) async fn acquire(
     service: &Service,
@@ -26,6 +26,19 @@ pub(super) async fn acquire(
 ) -> Handled {
     no_query(call)?;
     let request: AcquireRequest = read_optional(&call.head.headers, body).await?;
+    let metadata = request.metadata()?;
+    take(service, call, lock, &request, metadata, json::grant).await
+}
+
+/// Takes the lock, or waits for it. `tell` makes the answer of a grant.
+pub(super) async fn take(
+    service: &Service,
+    call: &mut Call<'_>,
+    lock: LockName,
+    request: &AcquireRequest,
+    metadata: Metadata,
+    tell: fn(&LockName, &Token, &Grant) -> Vec<u8>,
+) -> Handled {
     let wait = request.wait()?;
     call.wait = std::time::Duration::from_millis(wait.ms());
     let token = match request.token()? {
@@ -38,12 +51,12 @@ pub(super) async fn acquire(
         owner: request.owner()?,
         ttl: request.ttl()?,
         wait,
-        metadata: request.metadata()?,
+        metadata,
         share: request.share()?,
     };
     let (acquired, delivery) = service.replica.acquire(attempt).await?;
     match acquired {
-        Acquired::Granted(grant) => Ok(Reply::json(json::grant(&lock, &token, &grant)).telling(delivery)),
+        Acquired::Granted(grant) => Ok(Reply::json(tell(&lock, &token, &grant)).telling(delivery)),
         Acquired::WaitTimeout => {
             delivery.delivered();
             let detail = "The lock did not become free within the wait. The attempt has left the queue.";
@@ -134,11 +147,11 @@ pub(super) async fn digest(service: &Service, call: &Call<'_>) -> Handled {
     Ok(Reply::json(json::bytes(&Digest { applied_index, digest: format!("{digest:016x}") })))
 }
 
-fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {
+pub(super) fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {
     Ok(Query::parse(call.head.uri.query(), known)?)
 }
 
-fn no_query(call: &Call<'_>) -> Result<(), Failure> {
+pub(super) fn no_query(call: &Call<'_>) -> Result<(), Failure> {
     query(call, &[]).map(|_| ())
 }
 

@@ -41,7 +41,7 @@ struct HolderBody<'a> {
 }
 
 #[derive(Serialize)]
-struct WaiterBody<'a> {
+pub(super) struct WaiterBody<'a> {
     owner: &'a str,
     waiting_ms: u64,
 }
@@ -164,11 +164,11 @@ fn holder_body(holder: &HolderView) -> HolderBody<'_> {
     }
 }
 
-fn waiter_body(waiter: &WaiterView) -> WaiterBody<'_> {
+pub(super) fn waiter_body(waiter: &WaiterView) -> WaiterBody<'_> {
     WaiterBody { owner: waiter.owner.as_str(), waiting_ms: waiter.waiting_ms }
 }
 
-fn raw(metadata: &Metadata) -> &RawValue {
+pub(super) fn raw(metadata: &Metadata) -> &RawValue {
     serde_json::from_str(metadata.as_json()).expect("metadata was written by serde_json when it came in")
 }
 

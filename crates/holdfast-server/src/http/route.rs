@@ -17,11 +17,17 @@ pub(crate) enum Route {
     Metrics,
     OpenApi,
     Digest,
+    Campaign,
+    RenewLead,
+    Proclaim,
+    Resign,
+    HandOver,
+    GetElection,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -34,6 +40,12 @@ impl Route {
         Self::Metrics,
         Self::OpenApi,
         Self::Digest,
+        Self::Campaign,
+        Self::RenewLead,
+        Self::Proclaim,
+        Self::Resign,
+        Self::HandOver,
+        Self::GetElection,
     ];
 
     /// The path, with `{name}` for the lock's.
@@ -51,6 +63,12 @@ impl Route {
             Self::Metrics => "/metrics",
             Self::OpenApi => "/openapi.json",
             Self::Digest => "/debug/digest",
+            Self::Campaign => "/v1/elections/{name}/campaign",
+            Self::RenewLead => "/v1/elections/{name}/renew",
+            Self::Proclaim => "/v1/elections/{name}/proclaim",
+            Self::Resign => "/v1/elections/{name}/resign",
+            Self::HandOver => "/v1/elections/{name}/hand-over",
+            Self::GetElection => "/v1/elections/{name}",
         }
     }
 
@@ -58,6 +76,7 @@ impl Route {
     pub(crate) fn method(self) -> Method {
         match self {
             Self::Acquire | Self::Renew | Self::Release | Self::SetLimit => Method::POST,
+            Self::Campaign | Self::RenewLead | Self::Proclaim | Self::Resign | Self::HandOver => Method::POST,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -65,7 +84,8 @@ impl Route {
             | Self::Readyz
             | Self::Metrics
             | Self::OpenApi
-            | Self::Digest => Method::GET,
+            | Self::Digest
+            | Self::GetElection => Method::GET,
         }
     }
 
@@ -80,7 +100,7 @@ impl Route {
 pub(crate) enum Destination<'a> {
     /// To a route; with the lock's name as it stands in the path, or with nothing.
     Found(Route, &'a str),
-    /// Nowhere, but it begins like the path of a lock: the name has a bare slash, perhaps.
+    /// Nowhere, but it begins like the path of a lock or an election: the name has a bare slash, perhaps.
     BelowLocks,
     /// Nowhere.
     Nowhere,
@@ -89,7 +109,10 @@ pub(crate) enum Destination<'a> {
 /// Finds the route of a raw path. Nothing in the path is normalised, and an encoded slash divides nothing.
 pub(crate) fn find(path: &str) -> Destination<'_> {
     if let Some(below) = path.strip_prefix("/v1/locks/") {
-        return find_below_locks(below);
+        return find_below(below, Route::Get, lock_action);
+    }
+    if let Some(below) = path.strip_prefix("/v1/elections/") {
+        return find_below(below, Route::GetElection, election_action);
     }
     let route = match path {
         "/v1/locks" => Route::List,
@@ -104,16 +127,32 @@ pub(crate) fn find(path: &str) -> Destination<'_> {
     Destination::Found(route, "")
 }
 
-fn find_below_locks(below: &str) -> Destination<'_> {
-    let Some((name, action)) = below.split_once('/') else {
-        return Destination::Found(Route::Get, below);
+/// `below` is a name, and perhaps an action behind a slash.
+fn find_below(below: &str, look: Route, action: fn(&str) -> Option<Route>) -> Destination<'_> {
+    let Some((name, word)) = below.split_once('/') else {
+        return Destination::Found(look, below);
     };
-    match action {
-        "acquire" => Destination::Found(Route::Acquire, name),
-        "renew" => Destination::Found(Route::Renew, name),
-        "release" => Destination::Found(Route::Release, name),
-        "limit" => Destination::Found(Route::SetLimit, name),
-        _ => Destination::BelowLocks,
+    action(word).map_or(Destination::BelowLocks, |route| Destination::Found(route, name))
+}
+
+fn lock_action(word: &str) -> Option<Route> {
+    match word {
+        "acquire" => Some(Route::Acquire),
+        "renew" => Some(Route::Renew),
+        "release" => Some(Route::Release),
+        "limit" => Some(Route::SetLimit),
+        _ => None,
+    }
+}
+
+fn election_action(word: &str) -> Option<Route> {
+    match word {
+        "campaign" => Some(Route::Campaign),
+        "renew" => Some(Route::RenewLead),
+        "proclaim" => Some(Route::Proclaim),
+        "resign" => Some(Route::Resign),
+        "hand-over" => Some(Route::HandOver),
+        _ => None,
     }
 }
 
@@ -145,6 +184,7 @@ mod tests {
     fn a_bare_slash_in_a_name_leads_to_no_other_endpoint() {
         for path in ["/v1/locks/a/b", "/v1/locks/a//acquire", "/v1/locks/a/", "/v1/locks//a/acquire"] {
             assert_eq!(find(path), Destination::BelowLocks, "{path}");
+            assert_eq!(find(&path.replace("locks", "elections")), Destination::BelowLocks, "{path}");
         }
         for path in ["//v1/locks", "/v1//locks", "/v1/cluster/", "/v1/locks/../cluster/x", ""] {
             assert!(!matches!(find(path), Destination::Found(..)), "{path}");

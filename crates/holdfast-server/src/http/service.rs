@@ -17,6 +17,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::answer::{Answer, AnswerBody, Reply, without_body};
+use super::elections;
 use super::failure::Failure;
 use super::handlers;
 use super::percent::decode_segment;
@@ -142,6 +143,12 @@ impl Service {
             Route::Metrics => handlers::metrics(self, call),
             Route::OpenApi => handlers::openapi(self, call),
             Route::Digest => handlers::digest(self, call).await,
+            Route::Campaign => elections::campaign(self, call, lock_name(name)?, body).await,
+            Route::RenewLead => elections::renew(self, call, lock_name(name)?, body).await,
+            Route::Proclaim => elections::proclaim(self, call, lock_name(name)?, body).await,
+            Route::Resign => handlers::release(self, call, lock_name(name)?, body).await,
+            Route::HandOver => elections::hand_over(self, call, lock_name(name)?, body).await,
+            Route::GetElection => elections::get(self, call, lock_name(name)?).await,
         }
     }
 }

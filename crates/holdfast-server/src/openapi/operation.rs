@@ -39,6 +39,12 @@ fn operation_id(route: Route) -> &'static str {
         Route::Metrics => "metrics",
         Route::OpenApi => "openapi",
         Route::Digest => "digest",
+        Route::Campaign => "campaign",
+        Route::RenewLead => "renewLead",
+        Route::Proclaim => "proclaim",
+        Route::Resign => "resign",
+        Route::HandOver => "handOver",
+        Route::GetElection => "getElection",
     }
 }
 
@@ -65,6 +71,18 @@ fn summary(route: Route) -> &'static str {
         Route::Readyz => "Tells whether the node can serve: it knows a leader that has a majority.",
         Route::Metrics => "Numbers about the node in Prometheus's text format.",
         Route::OpenApi => "This description.",
+        Route::Campaign => {
+            "Takes the lead, or waits for it. An election is the lock of that name. Safe to repeat with the same token."
+        }
+        Route::RenewLead => "Sets what is left of the lead's lease to the TTL, or to a new one.",
+        Route::Proclaim => "Changes the leader's value. The lease stays as it is. Safe to repeat.",
+        Route::Resign => {
+            "Ends the lead of this token, or takes its campaign out of the queue. Safe to repeat."
+        }
+        Route::HandOver => {
+            "Ends the lead of this token and gives it to the first candidate of an owner, in one step. Safe to repeat."
+        }
+        Route::GetElection => "Shows who leads and who waits to. A name that was never used has no leader.",
         Route::Digest => "A hash of the replicated state, equal on every node at the same index.",
     }
 }
@@ -72,9 +90,12 @@ fn summary(route: Route) -> &'static str {
 fn request_body(route: Route) -> Option<RequestBody> {
     let (schema, required) = match route {
         Route::Acquire => ("AcquireRequest", Required::False),
-        Route::Renew => ("RenewRequest", Required::True),
-        Route::Release => ("ReleaseRequest", Required::True),
+        Route::Renew | Route::RenewLead => ("RenewRequest", Required::True),
+        Route::Release | Route::Resign => ("ReleaseRequest", Required::True),
         Route::SetLimit => ("SetLimitRequest", Required::True),
+        Route::Campaign => ("CampaignRequest", Required::False),
+        Route::Proclaim => ("ProclaimRequest", Required::True),
+        Route::HandOver => ("HandOverRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -84,7 +105,10 @@ fn request_body(route: Route) -> Option<RequestBody> {
 fn parameters(route: Route) -> Vec<Parameter> {
     match route {
         Route::Acquire | Route::Renew | Route::Release | Route::SetLimit => vec![name()],
-        Route::Get => vec![name(), consistency()],
+        Route::Campaign | Route::RenewLead | Route::Proclaim | Route::Resign | Route::HandOver => {
+            vec![name()]
+        }
+        Route::Get | Route::GetElection => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
         Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {
             vec![]

@@ -24,25 +24,32 @@ pub(super) fn responses(route: Route) -> Responses {
 
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
-    let of_token = matches!(route, Route::Acquire | Route::Renew | Route::Release);
+    let acquires = matches!(route, Route::Acquire | Route::Campaign);
+    let of_hold = matches!(
+        route,
+        Route::Renew | Route::Release | Route::RenewLead | Route::Proclaim | Route::Resign | Route::HandOver
+    );
+    let of_token = acquires || of_hold;
     let changes = of_token || route == Route::SetLimit;
+    let looks = matches!(route, Route::Get | Route::GetElection);
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => changes || route == Route::Get,
+        ErrorCode::NotFound => changes || looks,
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
         ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::TokenConflict | ErrorCode::QueueFull => {
-            route == Route::Acquire
+            acquires
         }
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
         | ErrorCode::LeaseForced
         | ErrorCode::NotHolder => of_token,
-        ErrorCode::LimitConflict => route == Route::Acquire,
+        ErrorCode::LimitConflict => acquires,
+        ErrorCode::NoSuchCandidate => route == Route::HandOver,
         ErrorCode::NoLimit => route == Route::SetLimit,
-        ErrorCode::NoLeader => changes || matches!(route, Route::Get | Route::List | Route::Readyz),
+        ErrorCode::NoLeader => changes || looks || matches!(route, Route::List | Route::Readyz),
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
     }
@@ -52,11 +59,16 @@ fn success(route: Route) -> Response {
     let reference = |name| -> RefOr<Schema> { Ref::from_schema_name(name).into() };
     let (description, content_type, schema) = match route {
         Route::Acquire | Route::Renew => ("The grant.", "application/json", reference("Grant")),
-        Route::Release => {
+        Route::Release | Route::Resign => {
             ("It holds nothing and waits for nothing.", "application/json", reference("Released"))
         }
         Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),
+        Route::Campaign | Route::RenewLead | Route::Proclaim => {
+            ("The lead.", "application/json", reference("Leadership"))
+        }
+        Route::HandOver => ("The candidate leads.", "application/json", reference("HandedOver")),
+        Route::GetElection => ("The election.", "application/json", reference("Election")),
         Route::List => ("One page of locks.", "application/json", reference("LockList")),
         Route::Cluster => ("The cluster.", "application/json", reference("Cluster")),
         Route::Livez => ("The node is alive.", "application/json", reference("Health")),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets a surprise has failed")]
 
 mod client;
+mod elections;
 mod errors;
 mod malformed;
 mod names;

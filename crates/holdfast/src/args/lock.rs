@@ -1,4 +1,4 @@
-//! Arguments of `holdfast lock`.
+//! Arguments of `holdfast lock` and `holdfast elect`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -21,10 +21,31 @@ Exit status: CMD's own (128+n if signal n ended it, 126 if it cannot be run, 127
   76  the lock was lost; CMD was stopped, or not run
   128+n  signal n came while waiting for the lock; CMD was not run";
 
+/// Arguments of `holdfast lock`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, override_usage = "holdfast lock [OPTIONS] <NAME> -- <CMD> [ARG]...")]
 pub(crate) struct LockArgs {
-    /// The lock's name
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
+}
+
+/// Arguments of `holdfast elect`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, override_usage = "holdfast elect [OPTIONS] <NAME> -- <CMD> [ARG]...")]
+pub(crate) struct ElectArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    /// What the leader says, shown to everybody: any JSON of at most 1024 bytes [default: null]
+    #[arg(long, env = "HOLDFAST_VALUE", value_name = "JSON", allow_negative_numbers = true)]
+    pub(crate) value: Option<String>,
+}
+
+/// A command, and the hold that it runs under.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The name of the lock, which is the election's too
     pub(crate) name: String,
     /// How long the lease lasts without renewal, 100ms to 24h; it is renewed every third of it
     #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", default_value = "60s", value_parser = duration::parse_ttl)]
@@ -41,8 +62,6 @@ pub(crate) struct LockArgs {
     /// How long CMD's group may take to end after a signal was passed on, or after CMD ended, before it is killed
     #[arg(long, env = "HOLDFAST_KILL_AFTER", value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) kill_after: Duration,
-    #[command(flatten)]
-    pub(crate) share: ShareArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
     /// The command and its arguments

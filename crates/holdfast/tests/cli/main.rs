@@ -5,6 +5,7 @@
 mod check;
 mod commands;
 mod dev;
+mod elections;
 #[path = "../../../holdfast-client/tests/client/fake.rs"]
 #[allow(dead_code, reason = "the library's tests use the rest")]
 mod fake;

@@ -79,7 +79,10 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
 fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     match op {
         Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.key == *attempt,
-        Op::Renew { key, .. } | Op::Release { key, .. } => key == attempt,
+        Op::Renew { key, .. }
+        | Op::Release { key, .. }
+        | Op::Proclaim { key, .. }
+        | Op::HandOver { key, .. } => key == attempt,
         Op::Abandon { .. }
         | Op::Unclaim { .. }
         | Op::Vouch { .. }
@@ -112,7 +115,7 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
                 let since = cost_since.take().unwrap_or(entry.first_at);
                 longest = longest.max(within(since, entry.first_at));
             }
-            Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
+            Happening::Ended { .. } | Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
         }
         if let Some(since) = cost_since {
             longest = longest.max(within(since, entry.first_at));

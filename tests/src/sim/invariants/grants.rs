@@ -37,7 +37,7 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
                         found(format!("fence {fence} of {lock} is released by somebody else"));
                     }
                 }
-                Happening::Queued | Happening::Left(_) => {}
+                Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {

@@ -100,7 +100,10 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 | Op::Vouch { .. }
                 | Op::Register { .. }
                 | Op::Found { .. }
-                | Op::SetLimit { .. } => {}
+                | Op::SetLimit { .. }
+                // Nobody here leads.
+                | Op::Proclaim { .. }
+                | Op::HandOver { .. } => {}
             }
         }
         for event in &entry.events {
@@ -111,7 +114,10 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 Happening::Ended { fence, cause: Cause::Unclaimed, .. } => {
                     applied.entry(event.key).or_default().fences.remove(&fence.0);
                 }
-                Happening::Ended { .. } | Happening::Queued | Happening::Left(_) => {}
+                Happening::Ended { .. }
+                | Happening::Queued
+                | Happening::Left(_)
+                | Happening::Changed { .. } => {}
             }
         }
     }

@@ -104,6 +104,7 @@ impl<'a> Model<'a> {
                 let waiter = Waiter { key: event.key, homes: event.home.into_iter().collect(), until_ms };
                 self.queues.entry(&event.lock).or_default().waiting.insert(self.places, waiter);
             }
+            Happening::Changed { .. } => {}
             Happening::Left(_) => {
                 let queue = self.queues.entry(&event.lock).or_default();
                 queue.waiting.retain(|_, waiter| waiter.key != event.key);

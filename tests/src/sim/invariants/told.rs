@@ -103,7 +103,10 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::ForeignStorage
         // Nobody here counts permits.
         | Rejection::LimitConflict { .. }
-        | Rejection::NoLimit => Outcome::unknown(rejection.to_string()),
+        | Rejection::NoLimit
+        // Nor hands over.
+        | Rejection::HandedOver
+        | Rejection::NoSuchCandidate => Outcome::unknown(rejection.to_string()),
     }
 }
 
