@@ -38,6 +38,8 @@ pub enum ErrorCode {
     NoLimit,
     /// The lock's queue has no room.
     QueueFull,
+    /// The wait would close a cycle of waits.
+    Deadlock,
     /// No leader with a majority is known; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -50,7 +52,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -67,6 +69,7 @@ impl ErrorCode {
         Self::LimitConflict,
         Self::NoLimit,
         Self::QueueFull,
+        Self::Deadlock,
         Self::NoLeader,
         Self::NoSpace,
         Self::UnknownOutcome,
@@ -92,6 +95,7 @@ impl ErrorCode {
             Self::LimitConflict => "limit_conflict",
             Self::NoLimit => "no_limit",
             Self::QueueFull => "queue_full",
+            Self::Deadlock => "deadlock",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
@@ -115,7 +119,8 @@ impl ErrorCode {
             | Self::TokenConflict
             | Self::LimitConflict
             | Self::NoLimit
-            | Self::QueueFull => 409,
+            | Self::QueueFull
+            | Self::Deadlock => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -143,6 +148,7 @@ impl ErrorCode {
             Self::LimitConflict => "The lock is in use with another limit",
             Self::NoLimit => "The lock has no limit",
             Self::QueueFull => "The queue of the lock is full",
+            Self::Deadlock => "The wait would close a cycle of waits",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
@@ -169,6 +175,7 @@ impl ErrorCode {
             | Self::LimitConflict
             | Self::NoLimit
             | Self::QueueFull
+            | Self::Deadlock
             | Self::NoLeader
             | Self::NoSpace => true,
         }

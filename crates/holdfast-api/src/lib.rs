@@ -4,17 +4,19 @@ mod answer;
 mod body;
 mod code;
 mod limits;
+mod many;
 mod problem;
 mod request;
 mod token;
 
 pub use answer::{
-    Cluster, Digest, Grant, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState, Member, Mode,
-    Released, Waiter,
+    Cluster, Digest, Fenced, Grant, GrantMany, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState,
+    Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
 };
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
+pub use many::{AcquireManyRequest, LockItem, ReleaseManyRequest, RenewManyRequest};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
 pub use token::{Token, TokenError};

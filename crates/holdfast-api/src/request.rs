@@ -87,18 +87,16 @@ pub struct AcquireRequest {
     pub permits: Option<u64>,
 }
 
-const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
-const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
-const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
-const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
+pub(crate) const OWNER: FieldKind = FieldKind::Text("1 to 256 bytes without control characters");
+pub(crate) const MODE: FieldKind = FieldKind::Word(&["exclusive", "shared"]);
+pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
+pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
+pub(crate) const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
+pub(crate) const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
 
 impl RequestBody for AcquireRequest {
     const FIELDS: &'static [Field] = &[
-        Field {
-            name: "owner",
-            presence: Presence::Optional,
-            kind: FieldKind::Text("1 to 256 bytes without control characters"),
-        },
+        Field { name: "owner", presence: Presence::Optional, kind: OWNER },
         Field { name: "token", presence: Presence::Optional, kind: TOKEN },
         Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
         Field { name: "wait_ms", presence: Presence::Optional, kind: WAIT },
@@ -107,7 +105,7 @@ impl RequestBody for AcquireRequest {
             presence: Presence::Optional,
             kind: FieldKind::Object("at most 1024 bytes"),
         },
-        Field { name: "mode", presence: Presence::Optional, kind: FieldKind::Word(&["exclusive", "shared"]) },
+        Field { name: "mode", presence: Presence::Optional, kind: MODE },
         Field { name: "limit", presence: Presence::Optional, kind: LIMIT },
         Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
     ];
@@ -116,13 +114,7 @@ impl RequestBody for AcquireRequest {
 impl AcquireRequest {
     /// The owner, checked.
     pub fn owner(&self) -> Result<Owner, InvalidArgument> {
-        match &self.owner {
-            Some(text) => Owner::new(text).map_err(|error| {
-                let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
-                InvalidArgument::new("owner", format_args!("{error}; {rule}"))
-            }),
-            None => Ok(Owner::default()),
-        }
+        parse_owner(self.owner.as_deref())
     }
 
     /// The token, checked; none if it was left out.
@@ -137,7 +129,7 @@ impl AcquireRequest {
 
     /// The wait, checked.
     pub fn wait(&self) -> Result<Wait, InvalidArgument> {
-        Wait::from_ms(self.wait_ms.unwrap_or(0)).map_err(|error| InvalidArgument::new("wait_ms", error))
+        parse_wait(self.wait_ms)
     }
 
     /// The metadata, checked.
@@ -153,26 +145,7 @@ impl AcquireRequest {
 
     /// How much of the lock, checked.
     pub fn share(&self) -> Result<Share, InvalidArgument> {
-        let Some(limit) = self.limit else {
-            return match (self.mode.unwrap_or_default(), self.permits) {
-                (_, Some(_)) => {
-                    Err(InvalidArgument::new("permits", "needs `limit`: how many permits the lock has"))
-                }
-                (Mode::Shared, None) => Ok(Share::Shared),
-                (Mode::Exclusive, None) => Ok(Share::Exclusive),
-            };
-        };
-        if self.mode == Some(Mode::Shared) {
-            return Err(InvalidArgument::new(
-                "mode",
-                "cannot be shared beside `limit`: a lock counts permits or has readers and writers",
-            ));
-        }
-        let limit = parse_limit(limit)?;
-        let permits = Permits::new(limit.get().into(), self.permits.unwrap_or(1));
-        permits.map(Share::Permits).map_err(|error| {
-            InvalidArgument::new("permits", format_args!("{error}; it is at most the `limit`"))
-        })
+        parse_share(self.mode, self.limit, self.permits)
     }
 }
 
@@ -195,6 +168,46 @@ impl SetLimitRequest {
     pub fn limit(&self) -> Result<Limit, InvalidArgument> {
         parse_limit(self.limit)
     }
+}
+
+/// What is wrong with a share stands under the fields' plain names.
+pub(crate) fn parse_share(
+    mode: Option<Mode>,
+    limit: Option<u64>,
+    permits: Option<u64>,
+) -> Result<Share, InvalidArgument> {
+    let Some(limit) = limit else {
+        return match (mode.unwrap_or_default(), permits) {
+            (_, Some(_)) => {
+                Err(InvalidArgument::new("permits", "needs `limit`: how many permits the lock has"))
+            }
+            (Mode::Shared, None) => Ok(Share::Shared),
+            (Mode::Exclusive, None) => Ok(Share::Exclusive),
+        };
+    };
+    if mode == Some(Mode::Shared) {
+        return Err(InvalidArgument::new(
+            "mode",
+            "cannot be shared beside `limit`: a lock counts permits or has readers and writers",
+        ));
+    }
+    let limit = parse_limit(limit)?;
+    let permits = Permits::new(limit.get().into(), permits.unwrap_or(1));
+    permits
+        .map(Share::Permits)
+        .map_err(|error| InvalidArgument::new("permits", format_args!("{error}; it is at most the `limit`")))
+}
+
+pub(crate) fn parse_owner(owner: Option<&str>) -> Result<Owner, InvalidArgument> {
+    let Some(text) = owner else { return Ok(Owner::default()) };
+    Owner::new(text).map_err(|error| {
+        let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
+        InvalidArgument::new("owner", format_args!("{error}; {rule}"))
+    })
+}
+
+pub(crate) fn parse_wait(ms: Option<u64>) -> Result<Wait, InvalidArgument> {
+    Wait::from_ms(ms.unwrap_or(0)).map_err(|error| InvalidArgument::new("wait_ms", error))
 }
 
 fn parse_limit(limit: u64) -> Result<Limit, InvalidArgument> {
@@ -257,10 +270,10 @@ impl ReleaseRequest {
     }
 }
 
-fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
+pub(crate) fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
     Token::new(text).map_err(|error| InvalidArgument::new("token", error))
 }
 
-fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
+pub(crate) fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
     ms.map(|ms| Ttl::from_ms(ms).map_err(|error| InvalidArgument::new("ttl_ms", error))).transpose()
 }

@@ -4,6 +4,7 @@ mod answer;
 mod failure;
 mod handlers;
 mod json;
+mod many;
 mod percent;
 mod query;
 mod request_body;

@@ -5,8 +5,9 @@ mod operation;
 mod responses;
 
 use holdfast_api::{
-    AcquireRequest, Cluster, Digest, Grant, Health, LimitSet, Lock, LockList, Problem, ReleaseRequest,
-    Released, RenewRequest, SetLimitRequest,
+    AcquireManyRequest, AcquireRequest, Cluster, Digest, Grant, GrantMany, Health, LimitSet, Lock, LockList,
+    Problem, ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest,
+    SetLimitRequest,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -26,17 +27,22 @@ use crate::http::Route;
         license(name = "Apache-2.0")
     ),
     components(schemas(
+        AcquireManyRequest,
         AcquireRequest,
         Cluster,
         Digest,
         Grant,
+        GrantMany,
         Health,
         LimitSet,
         Lock,
         LockList,
         Problem,
         Released,
+        ReleasedMany,
+        ReleaseManyRequest,
         ReleaseRequest,
+        RenewManyRequest,
         RenewRequest,
         SetLimitRequest,
     ))

@@ -205,7 +205,13 @@ fn show_op(op: &Op) -> String {
         Op::Release { lock, key } => format!("release {} {key:?}", lock.as_str()),
         Op::Abandon { lock, key, .. } => format!("abandon {} {key:?}", lock.as_str()),
         Op::Unclaim { lock, fence } => format!("unclaim {} fence {fence}", lock.as_str()),
-        Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } | Op::SetLimit { .. } => format!("{op:?}"),
+        Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. }
+        | Op::SetLimit { .. }
+        | Op::AcquireMany(_)
+        | Op::RenewMany { .. }
+        | Op::ReleaseMany { .. } => format!("{op:?}"),
     }
 }
 

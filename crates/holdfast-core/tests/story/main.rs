@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "what a story cannot go on without has to be there")]
 
+mod deadlocks;
 mod deed;
 mod events;
 mod fences;
 mod happened;
 mod identity;
 mod leases;
+mod many;
+mod many_deed;
 mod names_and_limits;
 mod presence;
 mod queue;

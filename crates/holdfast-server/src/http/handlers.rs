@@ -16,7 +16,7 @@ use super::service::{Call, Service};
 use crate::attempt::attempt_key;
 use crate::metrics;
 
-type Handled = Result<Reply, Failure>;
+pub(super) type Handled = Result<Reply, Failure>;
 
 pub(super) async fn acquire(
     service: &Service,
@@ -138,11 +138,11 @@ fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a
     Ok(Query::parse(call.head.uri.query(), known)?)
 }
 
-fn no_query(call: &Call<'_>) -> Result<(), Failure> {
+pub(super) fn no_query(call: &Call<'_>) -> Result<(), Failure> {
     query(call, &[]).map(|_| ())
 }
 
-fn new_token() -> Result<Token, Failure> {
+pub(super) fn new_token() -> Result<Token, Failure> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(Token::from_random(bytes)),

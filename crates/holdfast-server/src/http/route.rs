@@ -17,11 +17,14 @@ pub(crate) enum Route {
     Metrics,
     OpenApi,
     Digest,
+    AcquireMany,
+    RenewMany,
+    ReleaseMany,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -34,6 +37,9 @@ impl Route {
         Self::Metrics,
         Self::OpenApi,
         Self::Digest,
+        Self::AcquireMany,
+        Self::RenewMany,
+        Self::ReleaseMany,
     ];
 
     /// The path, with `{name}` for the lock's.
@@ -51,13 +57,22 @@ impl Route {
             Self::Metrics => "/metrics",
             Self::OpenApi => "/openapi.json",
             Self::Digest => "/debug/digest",
+            Self::AcquireMany => "/v1/acquire",
+            Self::RenewMany => "/v1/renew",
+            Self::ReleaseMany => "/v1/release",
         }
     }
 
     /// The one method that does what the path is for.
     pub(crate) fn method(self) -> Method {
         match self {
-            Self::Acquire | Self::Renew | Self::Release | Self::SetLimit => Method::POST,
+            Self::Acquire
+            | Self::Renew
+            | Self::Release
+            | Self::SetLimit
+            | Self::AcquireMany
+            | Self::RenewMany
+            | Self::ReleaseMany => Method::POST,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -93,6 +108,9 @@ pub(crate) fn find(path: &str) -> Destination<'_> {
     }
     let route = match path {
         "/v1/locks" => Route::List,
+        "/v1/acquire" => Route::AcquireMany,
+        "/v1/renew" => Route::RenewMany,
+        "/v1/release" => Route::ReleaseMany,
         "/v1/cluster" => Route::Cluster,
         "/livez" => Route::Livez,
         "/readyz" => Route::Readyz,

@@ -18,11 +18,11 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::answer::{Answer, AnswerBody, Reply, without_body};
 use super::failure::Failure;
-use super::handlers;
 use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
+use super::{handlers, many};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -142,6 +142,9 @@ impl Service {
             Route::Metrics => handlers::metrics(self, call),
             Route::OpenApi => handlers::openapi(self, call),
             Route::Digest => handlers::digest(self, call).await,
+            Route::AcquireMany => many::acquire(self, call, body).await,
+            Route::RenewMany => many::renew(self, call, body).await,
+            Route::ReleaseMany => many::release(self, call, body).await,
         }
     }
 }

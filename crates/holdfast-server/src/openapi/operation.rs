@@ -39,6 +39,9 @@ fn operation_id(route: Route) -> &'static str {
         Route::Metrics => "metrics",
         Route::OpenApi => "openapi",
         Route::Digest => "digest",
+        Route::AcquireMany => "acquireMany",
+        Route::RenewMany => "renewMany",
+        Route::ReleaseMany => "releaseMany",
     }
 }
 
@@ -66,6 +69,15 @@ fn summary(route: Route) -> &'static str {
         Route::Metrics => "Numbers about the node in Prometheus's text format.",
         Route::OpenApi => "This description.",
         Route::Digest => "A hash of the replicated state, equal on every node at the same index.",
+        Route::AcquireMany => {
+            "Takes all of the locks or none, or waits until they are all free. Safe to repeat with the same token."
+        }
+        Route::RenewMany => {
+            "Sets what is left of the leases to the TTL: of all that this token holds, or of those named."
+        }
+        Route::ReleaseMany => {
+            "Frees all that this token holds, or those named, or takes its attempt out of all queues. Safe to repeat."
+        }
     }
 }
 
@@ -75,6 +87,9 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::Renew => ("RenewRequest", Required::True),
         Route::Release => ("ReleaseRequest", Required::True),
         Route::SetLimit => ("SetLimitRequest", Required::True),
+        Route::AcquireMany => ("AcquireManyRequest", Required::True),
+        Route::RenewMany => ("RenewManyRequest", Required::True),
+        Route::ReleaseMany => ("ReleaseManyRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -86,9 +101,15 @@ fn parameters(route: Route) -> Vec<Parameter> {
         Route::Acquire | Route::Renew | Route::Release | Route::SetLimit => vec![name()],
         Route::Get => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
-        Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {
-            vec![]
-        }
+        Route::Cluster
+        | Route::Livez
+        | Route::Readyz
+        | Route::Metrics
+        | Route::OpenApi
+        | Route::Digest
+        | Route::AcquireMany
+        | Route::RenewMany
+        | Route::ReleaseMany => vec![],
     }
 }
 

@@ -24,23 +24,28 @@ pub(super) fn responses(route: Route) -> Responses {
 
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
-    let of_token = matches!(route, Route::Acquire | Route::Renew | Route::Release);
+    let acquires = matches!(route, Route::Acquire | Route::AcquireMany);
+    let of_one = matches!(route, Route::Acquire | Route::Renew | Route::Release);
+    let of_many = matches!(route, Route::AcquireMany | Route::RenewMany | Route::ReleaseMany);
+    let of_token = of_one || of_many;
     let changes = of_token || route == Route::SetLimit;
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => changes || route == Route::Get,
+        ErrorCode::NotFound => of_one || matches!(route, Route::SetLimit | Route::Get),
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
-        ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::TokenConflict | ErrorCode::QueueFull => {
-            route == Route::Acquire
-        }
+        ErrorCode::Held
+        | ErrorCode::WaitTimeout
+        | ErrorCode::TokenConflict
+        | ErrorCode::QueueFull
+        | ErrorCode::Deadlock => acquires,
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
         | ErrorCode::LeaseForced
         | ErrorCode::NotHolder => of_token,
-        ErrorCode::LimitConflict => route == Route::Acquire,
+        ErrorCode::LimitConflict => acquires,
         ErrorCode::NoLimit => route == Route::SetLimit,
         ErrorCode::NoLeader => changes || matches!(route, Route::Get | Route::List | Route::Readyz),
         ErrorCode::NoSpace => changes,
@@ -54,6 +59,12 @@ fn success(route: Route) -> Response {
         Route::Acquire | Route::Renew => ("The grant.", "application/json", reference("Grant")),
         Route::Release => {
             ("It holds nothing and waits for nothing.", "application/json", reference("Released"))
+        }
+        Route::AcquireMany | Route::RenewMany => {
+            ("The grants, in the order of the request.", "application/json", reference("GrantMany"))
+        }
+        Route::ReleaseMany => {
+            ("They are free, or not waited for.", "application/json", reference("ReleasedMany"))
         }
         Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),

@@ -72,8 +72,9 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::UnsupportedMediaType
-        // These clients count no permits: it would be as wrong as any other field.
+        // These clients count no permits, and hold one lock at a time: it would be as wrong as any other field.
         | ErrorCode::LimitConflict
+        | ErrorCode::Deadlock
         | ErrorCode::NoLimit => Some(Code::InvalidArgument),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
