@@ -48,6 +48,11 @@ impl Roamer {
         self.insist(Ask::Lock(name)).await
     }
 
+    /// Posts something that is safe to repeat, which may wait for `wait`.
+    pub async fn post(&self, path: &str, body: &Value, wait: Duration) -> Answer {
+        self.insist(Ask::Post(path, body, wait)).await
+    }
+
     /// Everything whose name begins with `prefix`, page by page.
     pub async fn list(&self, prefix: &str) -> Vec<Value> {
         let (mut locks, mut after) = (Vec::new(), String::new());
@@ -86,6 +91,7 @@ enum Ask<'a> {
     Release(&'a Attempt),
     Lock(&'a str),
     Page(&'a str),
+    Post(&'a str, &'a Value, Duration),
 }
 
 impl Ask<'_> {
@@ -96,12 +102,14 @@ impl Ask<'_> {
             Self::Release(attempt) => client.release(attempt).await,
             Self::Lock(name) => client.lock(name).await,
             Self::Page(path) => client.get(path).await,
+            Self::Post(path, body, wait) => client.post(path, body, wait).await,
         }
     }
 
     fn wait(self) -> Duration {
         match self {
             Self::Acquire(attempt) => attempt.wait(),
+            Self::Post(_, _, wait) => wait,
             _ => Duration::ZERO,
         }
     }

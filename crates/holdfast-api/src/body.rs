@@ -21,7 +21,7 @@ pub trait RequestBody: DeserializeOwned {
 }
 
 /// One field of a body.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// As it stands in JSON.
     pub name: &'static str,

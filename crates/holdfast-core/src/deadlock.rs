@@ -14,7 +14,7 @@ use crate::table::LockTable;
 use crate::waits::Party;
 
 /// So many holders and places are looked at; a cycle that does not show up among them is not found.
-const LOOKS_MAX: usize = 4_096;
+const LOOKS_MAX: usize = 1_024;
 
 /// A party that is waited for.
 struct Step {

@@ -13,6 +13,7 @@
 #![cfg_attr(feature = "planted-bugs", allow(clippy::disallowed_macros, clippy::disallowed_types))]
 
 mod acquire;
+mod acquire_many;
 mod command;
 mod deadlock;
 mod decode;

@@ -24,7 +24,7 @@ impl Party {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     by_key: BTreeMap<AttemptKey, Ticket>,
-    by_party: BTreeMap<Party, BTreeMap<Ticket, LockName>>,
+    by_party: BTreeMap<(Party, Ticket), LockName>,
     /// Parties that wait at more than one place.
     busy: BTreeSet<Party>,
 }
@@ -33,9 +33,8 @@ impl Waits {
     pub(crate) fn insert(&mut self, lock: &LockName, waiter: &Waiter) {
         self.by_key.insert(waiter.key, waiter.ticket);
         let Some(party) = Party::of(&waiter.owner) else { return };
-        let places = self.by_party.entry(party.clone()).or_default();
-        places.insert(waiter.ticket, lock.clone());
-        if places.len() > 1 {
+        self.by_party.insert((party.clone(), waiter.ticket), lock.clone());
+        if self.places(&party).nth(1).is_some() {
             self.busy.insert(party);
         }
     }
@@ -43,13 +42,10 @@ impl Waits {
     pub(crate) fn remove(&mut self, waiter: &Waiter) {
         self.by_key.remove(&waiter.key);
         let Some(party) = Party::of(&waiter.owner) else { return };
-        let Some(places) = self.by_party.get_mut(&party) else { return };
-        places.remove(&waiter.ticket);
-        if places.len() < 2 {
-            self.busy.remove(&party);
-        }
-        if places.is_empty() {
-            self.by_party.remove(&party);
+        let place = (party, waiter.ticket);
+        self.by_party.remove(&place);
+        if !self.busy.is_empty() && self.places(&place.0).nth(1).is_none() {
+            self.busy.remove(&place.0);
         }
     }
 
@@ -59,13 +55,13 @@ impl Waits {
     }
 
     pub(crate) fn is_waiting(&self, party: &Party) -> bool {
-        self.by_party.contains_key(party)
+        self.places(party).next().is_some()
     }
 
     /// Where a party waits, in the order of the tickets.
     pub(crate) fn places(&self, party: &Party) -> impl Iterator<Item = (Ticket, &LockName)> {
-        let places = self.by_party.get(party).into_iter().flatten();
-        places.map(|(ticket, lock)| (*ticket, lock))
+        let (first, last) = ((party.clone(), Ticket(0)), (party.clone(), Ticket(u64::MAX)));
+        self.by_party.range(first..=last).map(|((_, ticket), lock)| (*ticket, lock))
     }
 
     /// Those who wait at more than one place: of those in front of somebody in a queue, only they can wait for more than

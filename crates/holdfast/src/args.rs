@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod check;
 mod lock;
+mod many;
 mod node;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::chaos::ChaosArgs;
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::lock::LockArgs;
+pub(crate) use self::many::{AcquireManyArgs, ReleaseManyArgs, RenewManyArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
@@ -62,6 +64,15 @@ pub(crate) enum Command {
     /// Release a lock, or leave its queue
     #[command(after_help = STATUSES_HELP)]
     Release(ReleaseArgs),
+    /// Acquire many locks, all or none, and print their token and fences
+    #[command(after_help = STATUSES_HELP)]
+    AcquireMany(AcquireManyArgs),
+    /// Renew the leases of many locks
+    #[command(after_help = STATUSES_HELP)]
+    RenewMany(RenewManyArgs),
+    /// Release many locks, or leave their queues
+    #[command(after_help = STATUSES_HELP)]
+    ReleaseMany(ReleaseManyArgs),
     /// Show a lock, its holder and its queue
     #[command(after_help = STATUSES_HELP)]
     Get(GetArgs),

@@ -25,7 +25,7 @@ use self::supervision::{Ended, Supervision};
 use self::system::SignalMask;
 use self::terminal::Terminal;
 use crate::args::LockArgs;
-use crate::exit::{BUSY, Failure, LOST};
+use crate::exit::{BUSY, Failure, LOST, deadlock};
 use crate::{api, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
@@ -79,7 +79,11 @@ fn resolve_wait(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<Waiting
 
 fn request(client: &Client, args: &LockArgs, waiting: Waiting) -> LockRequest {
     let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
-    let request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(args.share.share());
+    let share = args.share.share();
+    let mut request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(share);
+    for name in args.also.iter().filter(|name| !name.is_empty()) {
+        request = request.also(name, share);
+    }
     match waiting {
         Waiting::No => request,
         Waiting::AtMost(wait) => request.wait(wait),
@@ -103,6 +107,9 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         ),
         AcquireError::WaitTimeout => {
             Failure::new(BUSY, format!("{name:?}: {error}. The command was not run; --wait may be longer"))
+        }
+        AcquireError::Deadlock { cycle } => {
+            Failure::new(BUSY, format!("{name:?}: {}. The command was not run", deadlock(&cycle)))
         }
         AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
         AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),

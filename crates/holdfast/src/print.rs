@@ -1,7 +1,8 @@
 //! Answers for people.
 
 use holdfast_client::api::{
-    Cluster, Grant, Holder, LimitSet, Lock, LockList, LockState, Member, Mode, Released, Waiter,
+    Cluster, Fenced, Grant, GrantMany, Holder, LimitSet, Lock, LockList, LockState, Member, Mode, Released,
+    ReleasedLock, ReleasedMany, Waiter,
 };
 use serde_json::{Map, Value};
 
@@ -33,6 +34,34 @@ pub(crate) fn released(released: &Released) -> String {
         Some(fence) => format!("released {} (fence {fence})", released.name),
         None => format!("left the queue of {}", released.name),
     }
+}
+
+pub(crate) fn grant_many(grant: &GrantMany) -> String {
+    let mut rows = vec![("token", grant.token.expose().to_owned())];
+    rows.extend(grants(grant));
+    pairs(&rows)
+}
+
+pub(crate) fn renewed_many(grant: &GrantMany) -> String {
+    pairs(&grants(grant))
+}
+
+fn grants(grant: &GrantMany) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("ttl", text(grant.ttl_ms)), ("expires in", text(grant.expires_in_ms))];
+    let lock = |Fenced { name, fence }: &Fenced| ("lock", format!("{name}, fence {fence}"));
+    rows.extend(grant.grants.iter().map(lock));
+    rows
+}
+
+pub(crate) fn released_many(released: &ReleasedMany) -> String {
+    if released.locks.is_empty() {
+        return "nothing was left to release".into();
+    }
+    let line = |lock: &ReleasedLock| match lock.fence {
+        Some(fence) => format!("released {} (fence {fence})", lock.name),
+        None => format!("left the queue of {}", lock.name),
+    };
+    released.locks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn limit(set: &LimitSet) -> String {

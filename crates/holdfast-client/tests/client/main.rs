@@ -7,6 +7,7 @@ mod calls;
 mod fake;
 mod guards;
 mod losses;
+mod many;
 mod releases;
 mod waiting;
 

@@ -5,6 +5,7 @@
 mod client;
 mod errors;
 mod malformed;
+mod many;
 mod names;
 mod operations;
 mod secrets;
