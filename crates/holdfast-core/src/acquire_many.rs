@@ -120,7 +120,7 @@ impl LockTable {
                 return Err(Rejection::TokenConflict.at(&place.lock));
             }
         }
-        if attempt.items.iter().len() != many.places.len() {
+        if places_of(&attempt.items) != many.places {
             return Err(Rejection::TokenConflict);
         }
         let first = &many.places[0];
@@ -140,7 +140,8 @@ impl LockTable {
                 (waiter.share, waiter.ttl, &waiter.owner) == (*share, attempt.ttl, &attempt.owner)
             })
         };
-        if attempt.items.iter().len() != many.places.len() || !attempt.items.iter().all(is_same) {
+        // In the same order, too: the first of them is the one that calls wait for.
+        if places_of(&attempt.items) != many.places || !attempt.items.iter().all(is_same) {
             return Err(Rejection::TokenConflict);
         }
         let until = self.now.after(attempt.wait.ms());

@@ -115,7 +115,7 @@ impl Naive {
                 is_ours && asked.owner == new.owner && asked.ttl == new.ttl
             })
         };
-        if known.len() != new.items.iter().count() || !new.items.iter().all(is_same) {
+        if !self.are_in_order(new, known) || !new.items.iter().all(is_same) {
             return Err(Rejection::TokenConflict);
         }
         for part in known {
@@ -152,10 +152,15 @@ impl Naive {
                 return Err(at(&place.lock, why));
             }
         }
-        if new.items.iter().count() != known.len() {
+        if !self.are_in_order(new, known) {
             return Err(Rejection::TokenConflict);
         }
         self.answer_many(new)
+    }
+
+    fn are_in_order(&self, new: &AcquireMany, known: &[usize]) -> bool {
+        let asked: Vec<_> = new.items.iter().map(|item| item.place.key).collect();
+        asked == known.iter().map(|at| self.attempts[*at].asked.key).collect::<Vec<_>>()
     }
 
     /// What a live attempt is told.

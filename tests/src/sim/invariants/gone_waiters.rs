@@ -80,7 +80,11 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     match op {
         Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.key == *attempt,
         Op::Renew { key, .. } | Op::Release { key, .. } => key == attempt,
-        Op::Abandon { .. }
+        // Nobody here asks for many.
+        Op::AcquireMany(_)
+        | Op::RenewMany { .. }
+        | Op::ReleaseMany { .. }
+        | Op::Abandon { .. }
         | Op::Unclaim { .. }
         | Op::Vouch { .. }
         | Op::Register { .. }
