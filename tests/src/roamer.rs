@@ -48,7 +48,7 @@ impl Roamer {
         self.insist(Ask::Lock(name)).await
     }
 
-    /// Posts what is safe to repeat, and may wait for `wait`, or is told why not.
+    /// Posts something that is safe to repeat, which may wait for `wait`.
     pub async fn post(&self, path: &str, body: &Value, wait: Duration) -> Answer {
         self.insist(Ask::Post(path, body, wait)).await
     }

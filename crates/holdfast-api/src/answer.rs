@@ -40,6 +40,49 @@ pub struct Released {
     pub released: bool,
 }
 
+/// One of many locks, with the number to send along with every write that it protects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fenced {
+    /// The lock.
+    pub name: String,
+    /// The grant's number.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    pub fence: u64,
+}
+
+/// The holds of one attempt at many locks, as their holder is told of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GrantMany {
+    /// The holder's own secret.
+    #[schema(value_type = String, min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
+    pub token: Token,
+    /// The shortest in force.
+    pub ttl_ms: u64,
+    /// What is left of the lease that is over first, as the leader counts.
+    pub expires_in_ms: u64,
+    /// The locks, in the order of the request.
+    pub grants: Vec<Fenced>,
+}
+
+/// One of many locks that are held and waited for no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReleasedLock {
+    /// The lock.
+    pub name: String,
+    /// The fence of the hold; null for one that was only waited for.
+    #[schema(required)]
+    pub fence: Option<u64>,
+}
+
+/// Locks that are held and waited for no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReleasedMany {
+    /// Always true.
+    pub released: bool,
+    /// The locks; none where all had been released before and the request names none.
+    pub locks: Vec<ReleasedLock>,
+}
+
 /// Whether a lock is taken alone or beside others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -21,7 +21,7 @@ pub trait RequestBody: DeserializeOwned {
 }
 
 /// One field of a body.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// As it stands in JSON.
     pub name: &'static str,
@@ -65,6 +65,10 @@ pub enum FieldKind {
     Word(&'static [&'static str]),
     /// Anything; the words say how long.
     Json(&'static str),
+    /// A list of texts; the words say which ones.
+    Texts(&'static str),
+    /// A list of JSON objects; the words say of what.
+    Objects(&'static str, &'static [Field]),
 }
 
 impl FieldKind {
@@ -76,6 +80,8 @@ impl FieldKind {
             Self::Count { .. } => Whole::deserialize(value).is_ok(),
             Self::Json(_) => true,
             Self::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+            Self::Texts(_) => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            Self::Objects(..) => value.is_array(),
         }
     }
 }
@@ -91,6 +97,8 @@ impl fmt::Display for FieldKind {
             Self::Count { min, max } => write!(f, "must be a whole number between {min} and {max}"),
             Self::Json(which) => write!(f, "must be {which}"),
             Self::Word(words) => write!(f, "must be one of the texts {}", words.join(", ")),
+            Self::Texts(which) => write!(f, "must be a list of {which}"),
+            Self::Objects(which, _) => write!(f, "must be a list of {which}"),
         }
     }
 }
@@ -128,33 +136,51 @@ fn no_json(error: &serde_json::Error) -> InvalidArgument {
 
 fn explain(bytes: &[u8], fields: &[Field]) -> InvalidArgument {
     match serde_json::from_slice::<Pairs>(bytes) {
-        Ok(Pairs(pairs)) => find_culprit(&pairs, fields),
+        Ok(Pairs(pairs)) => find_culprit(&pairs, fields).unwrap_or_else(|| {
+            let field = fields.iter().find(|field| matches!(field.kind, FieldKind::Objects(..)));
+            match field {
+                Some(field) => InvalidArgument::new(field.name, "has an object with a field twice"),
+                None => InvalidArgument::new("body", "is not what this call takes"),
+            }
+        }),
         Err(error) => no_json(&error),
     }
 }
 
-fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> InvalidArgument {
+fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> Option<InvalidArgument> {
     for (at, (name, value)) in pairs.iter().enumerate() {
         let Some(field) = fields.iter().find(|field| field.name == name) else {
-            return unknown(name, fields);
+            return Some(unknown(name, fields));
         };
         if pairs[..at].iter().any(|(earlier, _)| earlier == name) {
-            return InvalidArgument::new(field.name, "is there twice");
+            return Some(InvalidArgument::new(field.name, "is there twice"));
         }
         if !field.kind.fits(value) {
-            return InvalidArgument::new(
-                field.name,
-                format_args!("{}, got {}", field.kind, shown(field.kind, value)),
-            );
+            let what = format!("{}, got {}", field.kind, shown(field.kind, value));
+            return Some(InvalidArgument::new(field.name, what));
+        }
+        if let FieldKind::Objects(_, fields) = field.kind {
+            let objects = value.as_array().into_iter().flatten().enumerate();
+            let culprits = objects.map(|(at, object)| find_inside(field.name, at, object, fields));
+            if let Some(culprit) = culprits.flatten().next() {
+                return Some(culprit);
+            }
         }
     }
     let missing = fields.iter().find(|field| {
         field.presence == Presence::Required && pairs.iter().all(|(name, _)| name != field.name)
     });
-    match missing {
-        Some(field) => InvalidArgument::new(field.name, format_args!("is missing; it {}", field.kind)),
-        None => InvalidArgument::new("body", "is not what this call takes"),
-    }
+    missing.map(|field| InvalidArgument::new(field.name, format_args!("is missing; it {}", field.kind)))
+}
+
+/// What is wrong with an object of a list: `locks[3].name` is the name of a field.
+fn find_inside(list: &str, at: usize, object: &Value, fields: &[Field]) -> Option<InvalidArgument> {
+    let Some(object) = object.as_object() else {
+        return Some(InvalidArgument::new(format!("{list}[{at}]"), "must be a JSON object"));
+    };
+    let pairs: Vec<_> = object.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let inside = find_culprit(&pairs, fields)?;
+    Some(InvalidArgument::new(format!("{list}[{at}].{}", inside.field), inside.what))
 }
 
 fn unknown(name: &str, fields: &[Field]) -> InvalidArgument {

@@ -40,6 +40,8 @@ pub enum ErrorCode {
     NoSuchCandidate,
     /// The lock's queue has no room.
     QueueFull,
+    /// The wait would close a cycle of waits.
+    Deadlock,
     /// No leader with a majority is known; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -52,7 +54,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -70,6 +72,7 @@ impl ErrorCode {
         Self::NoLimit,
         Self::NoSuchCandidate,
         Self::QueueFull,
+        Self::Deadlock,
         Self::NoLeader,
         Self::NoSpace,
         Self::UnknownOutcome,
@@ -96,6 +99,7 @@ impl ErrorCode {
             Self::NoLimit => "no_limit",
             Self::NoSuchCandidate => "no_such_candidate",
             Self::QueueFull => "queue_full",
+            Self::Deadlock => "deadlock",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
@@ -120,7 +124,8 @@ impl ErrorCode {
             | Self::LimitConflict
             | Self::NoLimit
             | Self::NoSuchCandidate
-            | Self::QueueFull => 409,
+            | Self::QueueFull
+            | Self::Deadlock => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -149,6 +154,7 @@ impl ErrorCode {
             Self::NoLimit => "The lock has no limit",
             Self::NoSuchCandidate => "No such candidate waits",
             Self::QueueFull => "The queue of the lock is full",
+            Self::Deadlock => "The wait would close a cycle of waits",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
@@ -176,6 +182,7 @@ impl ErrorCode {
             | Self::NoLimit
             | Self::NoSuchCandidate
             | Self::QueueFull
+            | Self::Deadlock
             | Self::NoLeader
             | Self::NoSpace => true,
         }

@@ -5,13 +5,14 @@ mod body;
 mod code;
 mod election;
 mod limits;
+mod many;
 mod problem;
 mod request;
 mod token;
 
 pub use answer::{
-    Cluster, Digest, Grant, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState, Member, Mode,
-    Released, Waiter,
+    Cluster, Digest, Fenced, Grant, GrantMany, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState,
+    Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
 };
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
@@ -19,6 +20,7 @@ pub use election::{
     CampaignRequest, Election, HandOverRequest, HandedOver, Leader, Leadership, ProclaimRequest,
 };
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
+pub use many::{AcquireManyRequest, LockItem, ReleaseManyRequest, RenewManyRequest};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
 pub use token::{Token, TokenError};

@@ -23,7 +23,7 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub request_id: Option<String>,
-    /// With `held`: who is in the way.
+    /// With `held`: who is in the way. Left out if the lock is kept free for somebody who waits for other locks as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub holder: Option<HeldBy>,
@@ -35,6 +35,14 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub limit: Option<u32>,
+    /// Of a call about many locks: the one that it failed for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// With `deadlock`: the lock that was asked for, the one that whoever is in the way there waits for, and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cycle: Option<Vec<String>>,
 }
 
 impl Problem {
@@ -50,6 +58,8 @@ impl Problem {
             holder: None,
             queue_length: None,
             limit: None,
+            name: None,
+            cycle: None,
         }
     }
 }

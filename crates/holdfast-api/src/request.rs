@@ -88,9 +88,10 @@ pub struct AcquireRequest {
 }
 
 pub(crate) const OWNER: FieldKind = FieldKind::Text("1 to 256 bytes without control characters");
+pub(crate) const MODE: FieldKind = FieldKind::Word(&["exclusive", "shared"]);
 pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
 pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
-const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
+pub(crate) const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
 pub(crate) const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
 
 impl RequestBody for AcquireRequest {
@@ -104,7 +105,7 @@ impl RequestBody for AcquireRequest {
             presence: Presence::Optional,
             kind: FieldKind::Object("at most 1024 bytes"),
         },
-        Field { name: "mode", presence: Presence::Optional, kind: FieldKind::Word(&["exclusive", "shared"]) },
+        Field { name: "mode", presence: Presence::Optional, kind: MODE },
         Field { name: "limit", presence: Presence::Optional, kind: LIMIT },
         Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
     ];
@@ -113,7 +114,7 @@ impl RequestBody for AcquireRequest {
 impl AcquireRequest {
     /// The owner, checked.
     pub fn owner(&self) -> Result<Owner, InvalidArgument> {
-        Ok(self.owner.as_deref().map(|text| parse_owner("owner", text)).transpose()?.unwrap_or_default())
+        parse_owner_or_default(self.owner.as_deref())
     }
 
     /// The token, checked; none if it was left out.
@@ -128,7 +129,7 @@ impl AcquireRequest {
 
     /// The wait, checked.
     pub fn wait(&self) -> Result<Wait, InvalidArgument> {
-        Wait::from_ms(self.wait_ms.unwrap_or(0)).map_err(|error| InvalidArgument::new("wait_ms", error))
+        parse_wait(self.wait_ms)
     }
 
     /// The metadata, checked.
@@ -144,26 +145,7 @@ impl AcquireRequest {
 
     /// How much of the lock, checked.
     pub fn share(&self) -> Result<Share, InvalidArgument> {
-        let Some(limit) = self.limit else {
-            return match (self.mode.unwrap_or_default(), self.permits) {
-                (_, Some(_)) => {
-                    Err(InvalidArgument::new("permits", "needs `limit`: how many permits the lock has"))
-                }
-                (Mode::Shared, None) => Ok(Share::Shared),
-                (Mode::Exclusive, None) => Ok(Share::Exclusive),
-            };
-        };
-        if self.mode == Some(Mode::Shared) {
-            return Err(InvalidArgument::new(
-                "mode",
-                "cannot be shared beside `limit`: a lock counts permits or has readers and writers",
-            ));
-        }
-        let limit = parse_limit(limit)?;
-        let permits = Permits::new(limit.get().into(), self.permits.unwrap_or(1));
-        permits.map(Share::Permits).map_err(|error| {
-            InvalidArgument::new("permits", format_args!("{error}; it is at most the `limit`"))
-        })
+        parse_share(self.mode, self.limit, self.permits)
     }
 }
 
@@ -186,6 +168,38 @@ impl SetLimitRequest {
     pub fn limit(&self) -> Result<Limit, InvalidArgument> {
         parse_limit(self.limit)
     }
+}
+
+/// What is wrong with a share stands under the fields' plain names.
+pub(crate) fn parse_share(
+    mode: Option<Mode>,
+    limit: Option<u64>,
+    permits: Option<u64>,
+) -> Result<Share, InvalidArgument> {
+    let Some(limit) = limit else {
+        return match (mode.unwrap_or_default(), permits) {
+            (_, Some(_)) => {
+                Err(InvalidArgument::new("permits", "needs `limit`: how many permits the lock has"))
+            }
+            (Mode::Shared, None) => Ok(Share::Shared),
+            (Mode::Exclusive, None) => Ok(Share::Exclusive),
+        };
+    };
+    if mode == Some(Mode::Shared) {
+        return Err(InvalidArgument::new(
+            "mode",
+            "cannot be shared beside `limit`: a lock counts permits or has readers and writers",
+        ));
+    }
+    let limit = parse_limit(limit)?;
+    let permits = Permits::new(limit.get().into(), permits.unwrap_or(1));
+    permits
+        .map(Share::Permits)
+        .map_err(|error| InvalidArgument::new("permits", format_args!("{error}; it is at most the `limit`")))
+}
+
+pub(crate) fn parse_wait(ms: Option<u64>) -> Result<Wait, InvalidArgument> {
+    Wait::from_ms(ms.unwrap_or(0)).map_err(|error| InvalidArgument::new("wait_ms", error))
 }
 
 fn parse_limit(limit: u64) -> Result<Limit, InvalidArgument> {
@@ -248,6 +262,10 @@ impl ReleaseRequest {
     }
 }
 
+pub(crate) fn parse_owner_or_default(owner: Option<&str>) -> Result<Owner, InvalidArgument> {
+    Ok(owner.map(|text| parse_owner("owner", text)).transpose()?.unwrap_or_default())
+}
+
 pub(crate) fn parse_owner(field: &'static str, text: &str) -> Result<Owner, InvalidArgument> {
     Owner::new(text).map_err(|error| {
         let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
@@ -259,6 +277,6 @@ pub(crate) fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
     Token::new(text).map_err(|error| InvalidArgument::new("token", error))
 }
 
-fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
+pub(crate) fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
     ms.map(|ms| Ttl::from_ms(ms).map_err(|error| InvalidArgument::new("ttl_ms", error))).transpose()
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use holdfast_api::{AcquireRequest, CampaignRequest, ErrorCode, Grant, Mode, Token};
+use holdfast_api::{AcquireRequest, ErrorCode, Grant, GrantMany, Mode, Token};
 use serde_json::{Map, Value};
 
 use crate::attempt::Attempt;
@@ -12,8 +12,8 @@ use crate::call::Answer;
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal};
-use crate::path::{election_path, lock_path};
-use crate::transport::Outgoing;
+use crate::grant::Granted;
+use crate::target::Target;
 
 /// How long to wait for a lock that is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,15 +55,6 @@ pub struct Acquire {
     pub share: Share,
 }
 
-/// Which call of the API acquires.
-#[derive(Clone, Debug)]
-pub(crate) enum Ask {
-    /// The lock's own.
-    Lock,
-    /// The one of the election of that name, with the leader's value in place of the metadata.
-    Lead(Value),
-}
-
 /// How much of a lock to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
@@ -96,23 +87,8 @@ impl Acquire {
     }
 }
 
-impl Ask {
-    /// One request, which waits as long as it says.
-    pub(crate) fn outgoing(&self, name: &str, token: &Token, acquire: &Acquire, wait: Duration) -> Outgoing {
-        let request = acquire.request(token, wait);
-        match self {
-            Self::Lock => Outgoing::post(lock_path(name, Some("acquire")), &request),
-            Self::Lead(value) => {
-                let AcquireRequest { owner, token, ttl_ms, wait_ms, .. } = request;
-                let request = CampaignRequest { owner, token, ttl_ms, wait_ms, value: value.clone() };
-                Outgoing::post(election_path(name, Some("campaign")), &request)
-            }
-        }
-    }
-}
-
 impl Share {
-    fn permits(self) -> Option<(u32, u32)> {
+    pub(crate) fn permits(self) -> Option<(u32, u32)> {
         match self {
             Self::Permits { limit, permits } => Some((limit, permits)),
             Self::Exclusive | Self::Shared => None,
@@ -139,28 +115,44 @@ impl Client {
     /// `held` and `wait_timeout` are refusals like any other. An unanswered call may have taken the lock:
     /// repeat it with the same token, or release that.
     pub async fn acquire(&self, name: &str, acquire: &Acquire) -> Result<Answer<Grant>, CallError> {
-        self.acquire_noting_token(name, acquire, &Ask::Lock, &Mutex::new(None)).await
+        let target = Target::One(checked_name(name)?);
+        self.acquire_noting_token(&target, acquire, &Mutex::new(None)).await
+    }
+
+    /// Acquires all of these locks or none, each with how much of it; `share` of the rest counts for nothing here.
+    ///
+    /// # Errors
+    /// As [`Client::acquire`]; a refusal names the lock that it is about. Many locks have no metadata.
+    pub async fn acquire_many(
+        &self,
+        locks: &[(&str, Share)],
+        acquire: &Acquire,
+    ) -> Result<Answer<GrantMany>, CallError> {
+        let target = Target::many(locks.iter().copied())?;
+        self.acquire_noting_token(&target, acquire, &Mutex::new(None)).await
     }
 
     /// Acquires a lock, and notes the token in use before anything is sent under it.
     ///
     /// A token whose hold is over although this client never saw its grant is of no use any more: the grant's
     /// answer was lost on the way. Where the token is the client's own it then starts over with a new one.
-    pub(crate) async fn acquire_noting_token(
+    pub(crate) async fn acquire_noting_token<T: Granted>(
         &self,
-        name: &str,
+        target: &Target,
         acquire: &Acquire,
-        ask: &Ask,
         in_use: &Mutex<Option<Token>>,
-    ) -> Result<Answer<Grant>, CallError> {
-        let name = checked_name(name)?;
+    ) -> Result<Answer<T>, CallError> {
+        if matches!(target, Target::Many(_)) && !acquire.metadata.is_empty() {
+            let detail = "many locks at once have no metadata";
+            return Err(CallError::Refused(Refusal::invalid_argument(detail)));
+        }
         let began = self.clock().now();
         let until = acquire.wait.until(began);
         let mut backoff = Backoff::up_to(backoff::LONGEST);
         loop {
             let token = acquire.token.clone().unwrap_or_else(fresh_token);
             *in_use.lock().expect("nothing panics while it holds this") = Some(token.clone());
-            let attempt = Attempt { client: self, name: &name, token: &token, acquire, ask, began, until };
+            let attempt = Attempt { client: self, target, token: &token, acquire, began, until };
             let error = match attempt.settle().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,

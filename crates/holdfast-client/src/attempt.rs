@@ -9,17 +9,17 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use holdfast_api::{ErrorCode, Grant, Leadership, Token};
-use holdfast_core::LockName;
+use holdfast_api::{ErrorCode, Token};
 
-use crate::acquire::{Acquire, Ask};
+use crate::acquire::Acquire;
 use crate::backoff::{self, Backoff};
 use crate::call::{Answer, Pace, Trail};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::CallError;
-use crate::grant::check_grant;
+use crate::grant::{Granted, check_grant};
 use crate::judge::Failure;
+use crate::target::Target;
 
 /// The longest wait that one request may ask for.
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -33,30 +33,29 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many times more patient an endless wait is once the cluster was seen well.
 const PATIENCE_AFTER_CONTACT: u32 = 6;
 
-type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Answer<Grant>, Failure>> + Send + 'a>>;
+type Exchange<'a, T> = Pin<Box<dyn Future<Output = Result<Answer<T>, Failure>> + Send + 'a>>;
 
-/// One token's attempt at a lock.
+/// One token's attempt at a lock, or at many.
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) name: &'a LockName,
+    pub(crate) target: &'a Target,
     pub(crate) token: &'a Token,
     pub(crate) acquire: &'a Acquire,
-    pub(crate) ask: &'a Ask,
     pub(crate) began: Moment,
     /// The end of the wait; none if it has none.
     pub(crate) until: Option<Moment>,
 }
 
 /// A request that is not answered yet.
-struct Flight<'a> {
+struct Flight<'a, T> {
     at: usize,
     sent: Moment,
     wait: Duration,
-    exchange: Exchange<'a>,
+    exchange: Exchange<'a, T>,
 }
 
-enum Happening {
-    Answered { at: usize, by_newest: bool, result: Result<Answer<Grant>, Failure> },
+enum Happening<T> {
+    Answered { at: usize, by_newest: bool, result: Result<Answer<T>, Failure> },
     SuccessorDue,
     NodeSeemsWell,
     NodeSeemsUnwell,
@@ -76,7 +75,7 @@ struct Progress {
 
 impl<'a> Attempt<'a> {
     /// Asks until the attempt is granted, refused, or out of patience.
-    pub(crate) async fn settle(&self) -> Result<Answer<Grant>, CallError> {
+    pub(crate) async fn settle<T: Granted>(&self) -> Result<Answer<T>, CallError> {
         let pace = Pace::usual(self.began);
         let mut progress = Progress {
             backoff: Backoff::up_to(backoff::LONGEST),
@@ -99,7 +98,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Sends one more request to the endpoint in use. At most one older one stays in flight beside it.
-    fn launch(&self, flights: &mut Vec<Flight<'a>>, progress: &mut Progress, timeout_max: Duration) {
+    fn launch<T: Granted>(
+        &self,
+        flights: &mut Vec<Flight<'a, T>>,
+        progress: &mut Progress,
+        timeout_max: Duration,
+    ) {
         let client = self.client;
         let now = client.clock().now();
         let wait = self.until.map_or(WAIT_MAX, |until| until.since(now).min(WAIT_MAX));
@@ -111,14 +115,11 @@ impl<'a> Attempt<'a> {
         };
         progress.timeout = (progress.timeout * 2).min(timeout_max);
         let at = client.endpoints().current();
-        let outgoing = self.ask.outgoing(self.name.as_str(), self.token, self.acquire, wait);
-        let (token, ask) = (self.token.clone(), self.ask);
-        let exchange: Exchange<'a> = Box::pin(async move {
-            let answer = match ask {
-                Ask::Lock => client.exchange::<Grant>(at, &outgoing, within).await?,
-                Ask::Lead(_) => client.exchange::<Leadership>(at, &outgoing, within).await?.map(Grant::from),
-            };
-            check_grant(&answer, &token).map(|()| answer)
+        let outgoing = self.target.acquire(self.acquire, self.token, wait);
+        let token = self.token.clone();
+        let exchange: Exchange<'a, T> = Box::pin(async move {
+            let answer = client.exchange::<T>(at, &outgoing, within).await?;
+            check_grant(&answer.value, &token).map(|()| answer)
         });
         if flights.len() > 1 {
             drop(flights.remove(0));
@@ -127,11 +128,11 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the grant, or none when another request is due.
-    async fn watch(
+    async fn watch<T: Granted>(
         &self,
-        flights: &mut Vec<Flight<'a>>,
+        flights: &mut Vec<Flight<'a, T>>,
         progress: &mut Progress,
-    ) -> Result<Option<Answer<Grant>>, CallError> {
+    ) -> Result<Option<Answer<T>>, CallError> {
         loop {
             match self.next(flights).await {
                 Happening::Answered { by_newest: false, .. } => {}
@@ -155,7 +156,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn next(&self, flights: &mut Vec<Flight<'a>>) -> Happening {
+    async fn next<T: Granted>(&self, flights: &mut Vec<Flight<'a, T>>) -> Happening<T> {
         let newest = flights.last().expect("the newest request is in flight");
         let (at, sent, wait) = (newest.at, newest.sent, newest.wait);
         let newest_index = flights.len() - 1;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    Cluster, Grant, LimitSet, Lock, LockList, ReleaseRequest, Released, RenewRequest, SetLimitRequest, Token,
+    Cluster, Grant, GrantMany, LimitSet, Lock, LockList, ReleaseManyRequest, Released, ReleasedMany,
+    RenewManyRequest, SetLimitRequest, Token,
 };
 
 use crate::acquire::{checked_name, whole_ms};
@@ -12,9 +13,9 @@ use crate::call::{Answer, Pace};
 use crate::clock::{Clock, Moment};
 use crate::endpoint::{EndpointError, Endpoints};
 use crate::error::CallError;
-use crate::grant::check_grant;
 use crate::path::{lock_path, query_value};
 use crate::request::LockRequest;
+use crate::target::Target;
 use crate::transport::{Outgoing, Transport};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,6 +108,11 @@ impl Client {
         LockRequest::new(self.clone(), name.into())
     }
 
+    /// Begins to acquire many locks, all or none: 1 to 64 different ones.
+    pub fn lock_many<S: Into<String>>(&self, names: impl IntoIterator<Item = S>) -> LockRequest {
+        LockRequest::many(self.clone(), names.into_iter().map(Into::into).collect())
+    }
+
     /// Sets what is left of a lease to its TTL, or to a new one.
     ///
     /// # Errors
@@ -117,21 +123,23 @@ impl Client {
         token: &Token,
         ttl: Option<Duration>,
     ) -> Result<Answer<Grant>, CallError> {
-        let outgoing = renew_request(name, token, ttl)?;
+        let outgoing = Target::One(checked_name(name)?).renew(token, ttl);
         self.renew_at_pace(&outgoing, token, self.usual_pace()).await
     }
 
-    pub(crate) async fn renew_at_pace(
+    /// The same for many locks of one token: those that are named, or all that it holds.
+    ///
+    /// # Errors
+    /// As [`Client::renew`], if any of those that are named is not held: then nothing is renewed.
+    pub async fn renew_many(
         &self,
-        outgoing: &Outgoing,
         token: &Token,
-        pace: Pace,
-    ) -> Result<Answer<Grant>, CallError> {
-        let answer = self.call::<Grant>(outgoing, pace).await?;
-        match check_grant(&answer, token) {
-            Ok(()) => Ok(answer),
-            Err(_) => Err(CallError::Protocol("the answer is not a grant of this token".into())),
-        }
+        names: Option<&[&str]>,
+        ttl: Option<Duration>,
+    ) -> Result<Answer<GrantMany>, CallError> {
+        let (names, ttl_ms) = (checked_names(names)?, ttl.map(whole_ms));
+        let request = RenewManyRequest { token: token.expose().into(), names, ttl_ms };
+        self.renew_at_pace(&Outgoing::post("/v1/renew".into(), &request), token, self.usual_pace()).await
     }
 
     /// Frees a lock that this token holds, or takes the attempt out of the queue. Safe to repeat.
@@ -139,18 +147,21 @@ impl Client {
     /// # Errors
     /// `lease_expired`, `lease_forced` and `not_holder` mean that there was nothing left to release.
     pub async fn release(&self, name: &str, token: &Token) -> Result<Answer<Released>, CallError> {
-        self.release_at_pace(name, token, self.usual_pace()).await
+        let outgoing = Target::One(checked_name(name)?).give_back(token);
+        self.call(&outgoing, self.usual_pace()).await
     }
 
-    pub(crate) async fn release_at_pace(
+    /// The same for many locks of one token: those that are named, or all that it holds or waits for.
+    ///
+    /// # Errors
+    /// As [`Client::release`], if any of those that are named is not held: then nothing is released.
+    pub async fn release_many(
         &self,
-        name: &str,
         token: &Token,
-        pace: Pace,
-    ) -> Result<Answer<Released>, CallError> {
-        let path = lock_path(checked_name(name)?.as_str(), Some("release"));
-        let request = ReleaseRequest { token: token.expose().into() };
-        self.call(&Outgoing::post(path, &request), pace).await
+        names: Option<&[&str]>,
+    ) -> Result<Answer<ReleasedMany>, CallError> {
+        let request = ReleaseManyRequest { token: token.expose().into(), names: checked_names(names)? };
+        self.call(&Outgoing::post("/v1/release".into(), &request), self.usual_pace()).await
     }
 
     /// Changes how many permits a lock has, while anybody holds some or waits for some. For operators.
@@ -229,10 +240,9 @@ impl Client {
     }
 }
 
-pub(crate) fn renew_request(name: &str, token: &Token, ttl: Option<Duration>) -> Result<Outgoing, CallError> {
-    let path = lock_path(checked_name(name)?.as_str(), Some("renew"));
-    let request = RenewRequest { token: token.expose().into(), ttl_ms: ttl.map(whole_ms) };
-    Ok(Outgoing::post(path, &request))
+fn checked_names(names: Option<&[&str]>) -> Result<Option<Vec<String>>, CallError> {
+    let checked = |name: &&str| checked_name(name).map(|name| name.as_str().to_owned());
+    names.map(|names| names.iter().map(checked).collect()).transpose()
 }
 
 impl Consistency {

@@ -24,6 +24,7 @@ pub const OBSERVE_EVERY: Duration = Duration::from_millis(500);
 /// An election, as one of its candidates or observers sees it. It can be campaigned in any number of times.
 #[derive(Clone, Debug)]
 pub struct Election {
+    name: String,
     request: LockRequest,
 }
 
@@ -31,19 +32,19 @@ impl Election {
     /// How long the lead lasts without renewal, 100 ms to 24 h. Default 30 s.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
-        Self { request: self.request.ttl(ttl) }
+        Self { request: self.request.ttl(ttl), ..self }
     }
 
     /// How long to wait while another one leads; zero: try once. Default: until the lead is granted.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
-        Self { request: self.request.wait(wait) }
+        Self { request: self.request.wait(wait), ..self }
     }
 
     /// A public label, 1 to 256 bytes. Default `anonymous`.
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {
-        Self { request: self.request.owner(owner) }
+        Self { request: self.request.owner(owner), ..self }
     }
 
     /// Waits for the lead, and leads. `value` is shown to everybody: any JSON of at most 1024 bytes, null for none.
@@ -65,7 +66,7 @@ impl Election {
         value: Value,
         stop: impl Future<Output = ()>,
     ) -> Result<Leadership, AcquireError> {
-        let request = self.request.clone().leading(value);
+        let request = self.request.clone().leading(self.name.clone(), value);
         request.acquire_until(stop).await.map(Leadership::new)
     }
 
@@ -75,7 +76,7 @@ impl Election {
     /// As every call.
     pub async fn leader(&self) -> Result<Option<Leader>, CallError> {
         let client = self.request.client();
-        let look = client.get_election(self.request.name(), Consistency::Linearizable).await?;
+        let look = client.get_election(&self.name, Consistency::Linearizable).await?;
         Ok(look.value.leader)
     }
 
@@ -122,7 +123,8 @@ impl Observer {
 impl Client {
     /// An election: to campaign in it, or to see who leads.
     pub fn election(&self, name: impl Into<String>) -> Election {
-        Election { request: self.lock(name).wait_forever() }
+        let name = name.into();
+        Election { request: self.lock(name.clone()).wait_forever(), name }
     }
 
     /// Looks at an election. A name that was never used has no leader.

@@ -21,6 +21,8 @@ pub struct Refusal {
     pub holder: Option<HeldBy>,
     /// With `held`: how many wait.
     pub queue_length: Option<u64>,
+    /// With `deadlock`: the locks of the cycle.
+    pub cycle: Vec<String>,
     /// The answer as the service sent it.
     pub json: Bytes,
 }
@@ -41,6 +43,7 @@ impl Refusal {
             detail: problem.detail,
             holder: problem.holder.and_then(|holder| serde_json::from_value(holder).ok()),
             queue_length: problem.queue_length,
+            cycle: problem.cycle,
             json: json.clone(),
         }))
     }
@@ -56,6 +59,7 @@ impl Refusal {
             detail: problem.detail,
             holder: None,
             queue_length: None,
+            cycle: Vec::new(),
         })
     }
 }
@@ -82,6 +86,8 @@ struct LenientProblem {
     holder: Option<serde_json::Value>,
     #[serde(default)]
     queue_length: Option<u64>,
+    #[serde(default)]
+    cycle: Vec<String>,
 }
 
 /// No node gave an answer that settles the request, for as long as the call was allowed to try.

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::Token;
+use holdfast_api::{Fenced, Token};
 use tokio::sync::watch;
 
 use crate::call::Pace;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
-use crate::judge::Failure;
 use crate::keeping::{self, Task};
-use crate::path::lock_path;
 use crate::standing::{Hold, LossReason, Standing};
-use crate::transport::Outgoing;
 
 /// How long the release of a hold that is lost anyway may take.
 const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,7 +32,7 @@ pub enum ReleaseError {
     Protocol(String),
 }
 
-/// A held lock. It renews itself in the background, from its making until its release, loss or drop.
+/// A held lock, or many that are held under one token. It renews itself in the background, from its making until its release, loss or drop.
 ///
 /// It must be given back with [`Guard::release`]. Dropping it without that only stops the renewals: the lock stays
 /// taken until the lease has run out.
@@ -60,9 +57,14 @@ impl Guard {
         }
     }
 
-    /// The lock's name.
+    /// The lock's name; of many, the first one's.
     pub fn name(&self) -> &str {
-        &self.hold.name
+        &self.hold.grants[0].name
+    }
+
+    /// All locks that it holds, in the order in which they were asked for, each with its fence.
+    pub fn grants(&self) -> &[Fenced] {
+        &self.hold.grants
     }
 
     /// The public label of this holder.
@@ -76,8 +78,9 @@ impl Guard {
     }
 
     /// The number to send along with every write that the lock protects. Higher than that of every earlier grant.
+    /// Of many locks, the first one's: see [`Guard::grants`].
     pub fn fence(&self) -> u64 {
-        self.hold.fence
+        self.hold.grants[0].fence
     }
 
     /// The TTL that the service granted.
@@ -177,7 +180,7 @@ impl Guard {
     async fn release_held(&self) -> Result<(), ReleaseError> {
         let hold = &self.hold;
         let pace = Pace::usual(hold.client.after(hold.client.timeout()));
-        match hold.client.release_at_pace(&hold.name, &hold.token, pace).await {
+        match hold.client.release_target(&hold.target, &hold.token, pace).await {
             Ok(_) => hold.note_release(),
             Err(error) => match (LossReason::told_by(&error), error) {
                 (Some(LossReason::Released), _) => hold.note_release(),
@@ -197,8 +200,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if matches!(self.hold.standing(), Standing::Held { .. }) {
             tracing::warn!(
-                lock = self.hold.name,
-                fence = self.hold.fence,
+                lock = self.name(),
+                fence = self.fence(),
                 "a guard was dropped without a release: its lock stays taken until the lease has run out"
             );
             self.hold.lose(LossReason::Dropped);
@@ -206,17 +209,16 @@ impl Drop for Guard {
     }
 }
 
-/// Asks the service once to free the lock, so that others need not wait for the end of a lease nobody uses.
+/// Asks the service once to free what it still keeps for us, so that others need not wait for the end of a lease nobody
+/// uses.
 async fn give_back_once(hold: &Hold) {
     let client = &hold.client;
-    let request = holdfast_api::ReleaseRequest { token: hold.token.expose().into() };
-    let outgoing = Outgoing::post(lock_path(&hold.name, Some("release")), &request);
-    let at = client.endpoints().current();
-    let answer = client.exchange::<holdfast_api::Released>(at, &outgoing, LATE_RELEASE_TIMEOUT).await;
-    if let Err(Failure::Passing { why, .. } | Failure::Strange(why)) = answer {
+    let pace =
+        Pace { first_timeout: LATE_RELEASE_TIMEOUT, ..Pace::usual(client.after(LATE_RELEASE_TIMEOUT)) };
+    if let Err(error) = client.give_back(&hold.target, &hold.token, pace).await {
         tracing::debug!(
-            lock = hold.name,
-            why,
+            lock = hold.target.first(),
+            %error,
             "a late release was not confirmed; the lease runs out by itself"
         );
     }

@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 
 use crate::backoff::{self, Backoff};
 use crate::call::Pace;
-use crate::client::renew_request;
 use crate::clock::Moment;
 use crate::lease::local_deadline;
 use crate::standing::{Hold, LossReason, Standing};
@@ -52,19 +51,17 @@ pub(crate) async fn watch_deadline(hold: Arc<Hold>) {
 /// Renews every third of the TTL, and goes on trying until the hold has ended. One renewal at a time.
 pub(crate) async fn renew(hold: Arc<Hold>, first_sent: Moment) {
     let clock = hold.client.clock();
-    let outgoing =
-        renew_request(&hold.name, &hold.token, None).expect("the name was granted, so it is valid");
     let mut next = first_sent.after(hold.ttl / 3);
     let mut backoff = Backoff::up_to(backoff::LONGEST.min(hold.ttl / 10));
     loop {
         clock.sleep_until(next).await;
         let Standing::Held { deadline } = hold.standing() else { return };
         let pace = Pace::renewal(deadline, hold.ttl);
-        match hold.client.renew_at_pace(&outgoing, &hold.token, pace).await {
-            Ok(grant) => {
-                let ttl = Duration::from_millis(grant.ttl_ms).min(hold.ttl);
-                hold.extend(local_deadline(grant.sent, ttl));
-                next = grant.sent.after(ttl / 3);
+        match hold.client.renew_target(&hold.target, &hold.token, pace).await {
+            Ok(renewed) => {
+                let ttl = Duration::from_millis(renewed.ttl_ms).min(hold.ttl);
+                hold.extend(local_deadline(renewed.sent, ttl));
+                next = renewed.sent.after(ttl / 3);
                 backoff = Backoff::up_to(backoff::LONGEST.min(hold.ttl / 10));
             }
             Err(error) => {
@@ -72,7 +69,7 @@ pub(crate) async fn renew(hold: Arc<Hold>, first_sent: Moment) {
                     hold.lose(reason);
                     return;
                 }
-                tracing::debug!(lock = hold.name, %error, "a renewal failed; another one follows");
+                tracing::debug!(lock = hold.target.first(), %error, "a renewal failed; another one follows");
                 next = clock.now().after(backoff.pause());
             }
         }

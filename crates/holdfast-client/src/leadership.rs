@@ -58,7 +58,7 @@ impl Leadership {
     /// As every call. If the service says that this candidate leads no more, the lead is lost.
     pub async fn proclaim(&self, value: &Value) -> Result<(), CallError> {
         let hold = self.guard.hold();
-        let answer = hold.client.proclaim(&hold.name, &hold.token, value).await;
+        let answer = hold.client.proclaim(hold.target.first(), &hold.token, value).await;
         if let Some(reason) = answer.as_ref().err().and_then(LossReason::told_by) {
             hold.lose(reason);
         }
@@ -89,7 +89,8 @@ impl Leadership {
         self.guard.pause().await;
         let hold = self.guard.hold();
         let pace = Pace::usual(hold.client.after(hold.client.timeout()).min(deadline));
-        let Err(error) = hold.client.hand_over_at_pace(&hold.name, &hold.token, to, pace).await else {
+        let Err(error) = hold.client.hand_over_at_pace(hold.target.first(), &hold.token, to, pace).await
+        else {
             self.guard.conclude().await;
             return Ok(());
         };

@@ -2,7 +2,7 @@
 //!
 //! [`Client::lock`] is what most programs want: it acquires a lock and returns a [`Guard`]. The methods named
 //! after the calls of the API ([`Client::acquire`], [`Client::renew`], [`Client::release`], [`Client::get`],
-//! [`Client::list`], [`Client::cluster`]) are what it is made of.
+//! [`Client::list`], [`Client::cluster`] and those of many locks at once) are what it is made of.
 //!
 //! [`Client::election`] is the same for the job of leading: see [`Election`] and [`Leadership`].
 //!
@@ -29,6 +29,7 @@ mod path;
 mod request;
 mod standing;
 mod status;
+mod target;
 mod transport;
 
 pub use acquire::{Acquire, Share, Wait, fresh_token};

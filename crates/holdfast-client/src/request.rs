@@ -3,17 +3,20 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use holdfast_api::{ErrorCode, Grant, HeldBy, Token};
+use holdfast_api::{ErrorCode, Fenced, Grant, GrantMany, HeldBy, Leadership, Token};
+use holdfast_core::Owner;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::acquire::{Acquire, Ask, Share, Wait};
+use crate::acquire::{Acquire, Share, Wait, checked_name};
 use crate::call::{Answer, Pace};
-use crate::client::{Client, renew_request};
+use crate::client::Client;
+use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
 use crate::guard::Guard;
 use crate::lease::local_deadline;
 use crate::standing::{Hold, LossReason, Standing};
+use crate::target::Target;
 
 /// How long the release of an attempt that is given up may take.
 const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(800);
@@ -28,6 +31,13 @@ pub enum AcquireError {
         holder: Option<HeldBy>,
         /// How many wait.
         queue_length: u64,
+    },
+    /// The wait would close a cycle of waits: give back what is held of these locks, and take them again, all at once
+    /// if possible.
+    #[error("the wait would close a cycle of waits: {}", .cycle.join(", "))]
+    Deadlock {
+        /// The lock that was asked for, the one that whoever is in the way there waits for, and so on.
+        cycle: Vec<String>,
     },
     /// The wait ended without a grant.
     #[error("the wait ended without a grant")]
@@ -49,6 +59,22 @@ pub enum AcquireError {
     Protocol(String),
 }
 
+/// What was granted, of one lock or of many.
+struct Won {
+    sent: Moment,
+    owner: String,
+    token: Token,
+    ttl_ms: u64,
+    grants: Vec<Fenced>,
+}
+
+impl Won {
+    fn one(answer: Answer<Grant>) -> Self {
+        let Grant { name, owner, token, fence, ttl_ms, .. } = answer.value;
+        Self { sent: answer.sent, owner, token, ttl_ms, grants: vec![Fenced { name, fence }] }
+    }
+}
+
 fn holder_text(holder: Option<&HeldBy>) -> String {
     holder.map(|holder| format!(" by {:?} (fence {})", holder.owner, holder.fence)).unwrap_or_default()
 }
@@ -57,20 +83,33 @@ fn holder_text(holder: Option<&HeldBy>) -> String {
 #[derive(Clone, Debug)]
 pub struct LockRequest {
     client: Client,
-    name: String,
+    locks: Locks,
     acquire: Acquire,
-    ask: Ask,
+}
+
+#[derive(Clone, Debug)]
+enum Locks {
+    One(String),
+    /// With the value.
+    Election(String, Value),
+    /// Those without a share of their own have that of the request.
+    Many(Vec<(String, Option<Share>)>),
 }
 
 impl LockRequest {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, name, acquire: Acquire::default(), ask: Ask::Lock }
+        Self { client, locks: Locks::One(name), acquire: Acquire::default() }
+    }
+
+    pub(crate) fn many(client: Client, names: Vec<String>) -> Self {
+        let locks = Locks::Many(names.into_iter().map(|name| (name, None)).collect());
+        Self { client, locks, acquire: Acquire::default() }
     }
 
     /// As the election of that name, with this value.
     #[must_use]
-    pub(crate) fn leading(mut self, value: Value) -> Self {
-        self.ask = Ask::Lead(value);
+    pub(crate) fn leading(mut self, name: String, value: Value) -> Self {
+        self.locks = Locks::Election(name, value);
         self
     }
 
@@ -78,8 +117,16 @@ impl LockRequest {
         &self.client
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// One more lock, with a share of its own: all are acquired or none. At most 64; many have no metadata.
+    #[must_use]
+    pub fn also(mut self, name: impl Into<String>, share: Share) -> Self {
+        let mut locks = match self.locks {
+            Locks::One(name) | Locks::Election(name, _) => vec![(name, None)],
+            Locks::Many(locks) => locks,
+        };
+        locks.push((name.into(), Some(share)));
+        self.locks = Locks::Many(locks);
+        self
     }
 
     /// How long the lease lasts without renewal, 100 ms to 24 h. Default 30 s.
@@ -117,7 +164,7 @@ impl LockRequest {
         self
     }
 
-    /// How much of the lock to take. Default: all of it.
+    /// How much of the lock to take; of many, of all but those that were added with their own. Default: all of it.
     #[must_use]
     pub fn share(mut self, share: Share) -> Self {
         self.acquire.share = share;
@@ -153,11 +200,11 @@ impl LockRequest {
     /// # Errors
     /// As [`LockRequest::acquire`].
     pub async fn acquire_until(&self, stop: impl Future<Output = ()>) -> Result<Guard, AcquireError> {
+        let target = self.target().map_err(|error| self.explain(error))?;
         let in_use = Mutex::new(None);
         let work = async {
-            let acquire = self.client.acquire_noting_token(&self.name, &self.acquire, &self.ask, &in_use);
-            let answer = acquire.await;
-            self.secure(answer.map_err(|error| self.explain(error))?).await
+            let won = self.win(&target, &in_use).await.map_err(|error| self.explain(error))?;
+            self.secure(&target, won).await
         };
         tokio::select! {
             biased;
@@ -166,34 +213,65 @@ impl LockRequest {
         }
         let token = in_use.into_inner().expect("nothing panics while it holds this");
         if let Some(token) = token {
-            self.give_back(&token).await;
+            self.give_back(&target, &token).await;
         }
         Err(AcquireError::Stopped)
+    }
+
+    fn target(&self) -> Result<Target, CallError> {
+        match &self.locks {
+            Locks::One(name) => checked_name(name).map(Target::One),
+            Locks::Election(name, value) => Ok(Target::Election(checked_name(name)?, value.clone())),
+            Locks::Many(locks) => {
+                let share = |share: &Option<Share>| share.unwrap_or(self.acquire.share);
+                Target::many(locks.iter().map(|(name, own)| (name.as_str(), share(own))))
+            }
+        }
+    }
+
+    async fn win(&self, target: &Target, in_use: &Mutex<Option<Token>>) -> Result<Won, CallError> {
+        let (client, acquire) = (&self.client, &self.acquire);
+        match target {
+            Target::One(_) => {
+                let answer = client.acquire_noting_token::<Grant>(target, acquire, in_use).await?;
+                Ok(Won::one(answer))
+            }
+            Target::Election(..) => {
+                let answer = client.acquire_noting_token::<Leadership>(target, acquire, in_use).await?;
+                Ok(Won::one(answer.map(Grant::from)))
+            }
+            Target::Many(_) => {
+                let answer = client.acquire_noting_token::<GrantMany>(target, acquire, in_use).await?;
+                let owner = acquire.owner.clone().unwrap_or_else(|| Owner::ANONYMOUS.into());
+                let GrantMany { token, ttl_ms, grants, .. } = answer.value;
+                Ok(Won { sent: answer.sent, owner, token, ttl_ms, grants })
+            }
+        }
     }
 
     /// Makes a guard of a grant, if the lease is certain to last on from here.
     ///
     /// A grant out of the queue may have come long after its request was sent. Then a renewal shows how the lease
     /// stands. Any other grant that comes after its own deadline is lost.
-    async fn secure(&self, answer: Answer<Grant>) -> Result<Guard, AcquireError> {
-        let ttl = Duration::from_millis(answer.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
-        let mut sent = answer.sent;
+    async fn secure(&self, target: &Target, won: Won) -> Result<Guard, AcquireError> {
+        let ttl = Duration::from_millis(won.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
+        let mut sent = won.sent;
         let clock = self.client.clock();
         let left = local_deadline(sent, ttl).since(clock.now());
         if self.acquire.wait != Wait::No && left < ttl / 2 {
-            sent = self.confirm(&answer, ttl).await?.unwrap_or(sent);
+            sent = self.confirm(target, &won.token, ttl).await?.unwrap_or(sent);
         }
         let deadline = local_deadline(sent, ttl);
         if clock.now() >= deadline {
-            self.give_back(&answer.token).await;
+            self.give_back(target, &won.token).await;
             return Err(AcquireError::Lost(LossReason::Deadline));
         }
         let hold = Hold {
             client: self.client.clone(),
-            name: self.name.clone(),
-            owner: answer.value.owner,
-            token: answer.value.token,
-            fence: answer.value.fence,
+            target: target.clone(),
+            owner: won.owner,
+            token: won.token,
+            grants: won.grants,
             ttl,
             standing: watch::Sender::new(Standing::Held { deadline }),
         };
@@ -203,12 +281,12 @@ impl LockRequest {
     /// When a renewal that was confirmed had been sent; none if none was confirmed in time.
     async fn confirm(
         &self,
-        grant: &Grant,
+        target: &Target,
+        token: &Token,
         ttl: Duration,
-    ) -> Result<Option<crate::clock::Moment>, AcquireError> {
+    ) -> Result<Option<Moment>, AcquireError> {
         let until = local_deadline(self.client.clock().now(), ttl);
-        let outgoing = renew_request(&self.name, &grant.token, None).map_err(|error| self.explain(error))?;
-        match self.client.renew_at_pace(&outgoing, &grant.token, Pace::renewal(until, ttl)).await {
+        match self.client.renew_target(target, token, Pace::renewal(until, ttl)).await {
             Ok(renewed) => Ok(Some(renewed.sent)),
             Err(error) => match LossReason::told_by(&error) {
                 Some(reason) => Err(AcquireError::Lost(reason)),
@@ -218,11 +296,11 @@ impl LockRequest {
     }
 
     /// Takes the attempt back, as far as that is possible at once. What is left of it ends by itself.
-    async fn give_back(&self, token: &Token) {
+    async fn give_back(&self, target: &Target, token: &Token) {
         let pace = Pace::usual(self.client.after(GIVE_UP_TIMEOUT));
-        let release = self.client.release_at_pace(&self.name, token, pace);
+        let release = self.client.give_back(target, token, pace);
         if let Ok(Err(error)) = tokio::time::timeout(GIVE_UP_TIMEOUT, release).await {
-            tracing::debug!(lock = self.name, %error, "an attempt could not be taken back; it ends by itself");
+            tracing::debug!(lock = target.first(), %error, "an attempt could not be taken back; it ends by itself");
         }
     }
 
@@ -234,6 +312,7 @@ impl LockRequest {
                     queue_length: refusal.queue_length.unwrap_or(0),
                 },
                 Some(ErrorCode::Held | ErrorCode::WaitTimeout) => AcquireError::WaitTimeout,
+                Some(ErrorCode::Deadlock) => AcquireError::Deadlock { cycle: refusal.cycle },
                 Some(ErrorCode::LeaseExpired) => AcquireError::Lost(LossReason::Expired),
                 Some(ErrorCode::LeaseReleased) => AcquireError::Lost(LossReason::Released),
                 Some(ErrorCode::LeaseForced) => AcquireError::Lost(LossReason::Forced),

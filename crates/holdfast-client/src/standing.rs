@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use holdfast_api::{ErrorCode, Token};
+use holdfast_api::{ErrorCode, Fenced, Token};
 use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::CallError;
+use crate::target::Target;
 
 /// Why a hold is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,10 +65,11 @@ pub enum Standing {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) client: Client,
-    pub(crate) name: String,
+    pub(crate) target: Target,
     pub(crate) owner: String,
     pub(crate) token: Token,
-    pub(crate) fence: u64,
+    /// One at least.
+    pub(crate) grants: Vec<Fenced>,
     pub(crate) ttl: Duration,
     pub(crate) standing: watch::Sender<Standing>,
 }

@@ -25,7 +25,8 @@ impl LockTable {
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
-            let is_same_share = share == waiter.share;
+            // One that waits for other locks, too, is repeated as such.
+            let is_same_share = share == waiter.share && self.many.of(&attempt.key).is_none();
             if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &[&waiter.metadata]) {
                 return Err(Rejection::TokenConflict);
             }
@@ -40,7 +41,8 @@ impl LockTable {
             return Err(Rejection::LimitConflict { limit: lock.limit });
         }
         // First come, first served: whoever waits goes before, also where there is room for this one.
-        let is_next = || lock.holders.is_empty() || self.present_waiters(lock).next().is_none();
+        let nobody_can_wait = lock.holders.is_empty() && self.many.is_empty();
+        let is_next = || nobody_can_wait || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
             true => self.acquire_free(attempt, share),
             false => self.acquire_busy(attempt, share),
@@ -97,11 +99,12 @@ impl LockTable {
     fn acquire_busy(&mut self, attempt: &Acquire, share: Share) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
-            return Err(self.held(lock));
+            return Err(self.held(&attempt.lock));
         }
         if lock.queue_len() >= QUEUE_LEN_MAX {
             return Err(Rejection::QueueFull);
         }
+        self.check_cycle(&attempt.owner, &[(&attempt.lock, share)])?;
         let ticket = self.next_ticket();
         let waiter = Waiter {
             ticket,
@@ -120,7 +123,7 @@ impl LockTable {
     }
 
     /// A call from a node is as good as its word that it lives.
-    fn make_present(&mut self, home: Home) {
+    pub(crate) fn make_present(&mut self, home: Home) {
         if self.nodes.vouch(home.node, home.boot, self.now) {
             self.revive_stalled();
         }
@@ -147,13 +150,12 @@ impl LockTable {
         let record = self.lock_mut(name).expect("the attempt waits for it");
         let waiter = record.remove_waiter(ticket).expect("the attempt waits");
         self.note_left(name, waiter, Cause::WaitTimeout);
-        let answer = match self.locks.get(name).filter(|lock| !lock.holders.is_empty()) {
-            Some(lock) => self.held(lock),
+        self.settle(name);
+        Err(match self.locks.get(name).filter(|lock| !lock.holders.is_empty()) {
+            Some(_) => self.held(name),
             // Free, and still not granted: this is a late call from a former start of its node, or fences have run out.
             None => Rejection::NotHolder,
-        };
-        self.settle(name);
-        Err(answer)
+        })
     }
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
@@ -168,7 +170,13 @@ impl LockTable {
     }
 
     /// `told`: see [`Hold::told`].
-    fn extend(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>, told: Option<Home>) -> Answer {
+    pub(crate) fn extend(
+        &mut self,
+        lock: &LockName,
+        key: &AttemptKey,
+        ttl: Option<Ttl>,
+        told: Option<Home>,
+    ) -> Answer {
         let now = self.now;
         let hold =
             self.lock_mut(lock).and_then(|lock| lock.hold_mut(key)).expect("the caller has seen the hold");
@@ -178,6 +186,7 @@ impl LockTable {
         let (deadline, ticket, grant) = (hold.lease.deadline, hold.ticket, hold.grant(now));
         self.timers.clear(former, ticket);
         self.timers.set(deadline, ticket, lock);
+        self.claim_with(key);
         Answer::Granted(grant)
     }
 
@@ -199,10 +208,11 @@ impl LockTable {
         Ok(Answer::Done)
     }
 
-    fn held(&self, lock: &Lock) -> Rejection {
-        let holder = lock.holders.first().expect("a busy lock has a holder");
-        let queue_length = self.present_waiters(lock).count() as u64;
-        Rejection::Held { holder: holder.summary(self.now), queue_length }
+    pub(crate) fn held(&self, name: &LockName) -> Rejection {
+        let lock = self.locks.get(name);
+        let holder = lock.and_then(|lock| lock.holders.first()).map(|hold| hold.summary(self.now));
+        let queue_length = lock.map_or(0, |lock| self.present_waiters(lock).count()) as u64;
+        Rejection::Held { holder, queue_length }
     }
 }
 

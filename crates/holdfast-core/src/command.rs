@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::name::{LockName, Metadata, Owner};
+use crate::several::{Item, Place, Several};
 use crate::share::{Limit, Share};
 use crate::time::{ClusterTime, Ttl, Wait};
 
@@ -93,6 +94,24 @@ pub enum Op {
         /// The first of this owner's attempts whose client is there gets it.
         to: Owner,
     },
+    /// Take all of these locks if they are free; else wait for all of them, if the attempt waits.
+    AcquireMany(AcquireMany),
+    /// Like [`Op::Renew`], of many locks.
+    RenewMany {
+        /// The attempt at many that holds them.
+        key: AttemptKey,
+        /// Which of them; none: all that it holds.
+        named: Option<Several<Place>>,
+        /// A new TTL; none keeps those in force.
+        ttl: Option<Ttl>,
+    },
+    /// Like [`Op::Release`], of many locks.
+    ReleaseMany {
+        /// The attempt at many.
+        key: AttemptKey,
+        /// Which of them; none: all that it holds or waits for.
+        named: Option<Several<Place>>,
+    },
 }
 
 /// One attempt to acquire a lock.
@@ -110,6 +129,25 @@ pub struct Acquire {
     pub wait: Wait,
     /// The holder's own.
     pub metadata: Metadata,
+    /// Where the client is connected.
+    pub home: Home,
+}
+
+/// One attempt to acquire many locks, all or none.
+///
+/// To abandon it, or to take back its grant, its first lock is named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcquireMany {
+    /// Which attempt; repeating it is safe. Another key than those it has at its locks.
+    pub key: AttemptKey,
+    /// The locks.
+    pub items: Several<Item>,
+    /// Public label.
+    pub owner: Owner,
+    /// Of the leases.
+    pub ttl: Ttl,
+    /// How long to wait in the queues, from the moment the leader took the request.
+    pub wait: Wait,
     /// Where the client is connected.
     pub home: Home,
 }

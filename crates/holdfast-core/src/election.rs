@@ -3,7 +3,7 @@
 use crate::ending::Cause;
 use crate::event::Happening;
 use crate::ids::{AttemptKey, Fence};
-use crate::lock::{Hold, Lock, Ticket};
+use crate::lock::{Hold, Lock, Ticket, Waiter};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::share::Share;
@@ -51,11 +51,13 @@ impl LockTable {
         Ok(Answer::Released { fence: Some(fence) })
     }
 
-    /// The first of the owner's attempts that can lead: who holds a lock beside others has nothing to hand over.
+    /// The first of the owner's attempts that can lead: who holds a lock beside others has nothing to hand over, and who
+    /// waits for other locks, too, cannot be given this one alone.
     fn candidate(&self, lock: &Lock, hold: &Hold, to: &Owner) -> Option<Ticket> {
         let leads = |share: Share| share == Share::Exclusive;
+        let can_lead = |waiter: &Waiter| leads(waiter.share) && self.many.of(&waiter.key).is_none();
         let mut candidates = self.present_waiters(lock).filter(|_| leads(hold.share));
-        candidates.find(|waiter| leads(waiter.share) && waiter.owner == *to).map(|waiter| waiter.ticket)
+        candidates.find(|waiter| can_lead(waiter) && waiter.owner == *to).map(|waiter| waiter.ticket)
     }
 
     /// The same success again for a hand-over that has taken place, to the same owner.

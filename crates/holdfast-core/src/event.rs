@@ -38,7 +38,8 @@ pub enum Happening {
         ttl: Ttl,
         /// The holder's own.
         metadata: Metadata,
-        /// True if it had waited: its node has to claim the grant before it tells the client.
+        /// True if it had waited: its node has to claim the grant before it tells the client. Of many that are granted at
+        /// once, this is the first.
         from_queue: bool,
     },
     /// Its hold ended. After [`Cause::Unclaimed`] the attempt is back in the queue, at its place.

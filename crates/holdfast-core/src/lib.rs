@@ -13,7 +13,9 @@
 #![cfg_attr(feature = "planted-bugs", allow(clippy::disallowed_macros, clippy::disallowed_types))]
 
 mod acquire;
+mod acquire_many;
 mod command;
+mod deadlock;
 mod decode;
 mod election;
 mod ending;
@@ -22,26 +24,31 @@ mod homes;
 mod ids;
 mod lease;
 mod lock;
+mod many;
+mod many_ends;
 mod name;
 mod node;
 mod outcome;
 pub mod planted;
 mod release;
+mod several;
 mod share;
 mod snapshot;
 mod table;
 mod time;
 mod timers;
 mod view;
+mod waits;
 
-pub use command::{Acquire, DecodeError, EncodedOp, Group, GroupEncoder, Op};
+pub use command::{Acquire, AcquireMany, DecodeError, EncodedOp, Group, GroupEncoder, Op};
 pub use ending::{Cause, ENDING_KEPT_MS};
 pub use event::{Event, Happening};
 pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 pub use lock::QUEUE_LEN_MAX;
 pub use name::{LockName, Metadata, NameError, Owner};
 pub use node::VOUCH_MS;
-pub use outcome::{Answer, Grant, HolderSummary, Outcome, Rejection};
+pub use outcome::{Answer, Grant, HolderSummary, ManyGrant, Outcome, Rejection};
+pub use several::{Item, MANY_MAX, OfLock, Place, Several, SeveralError};
 pub use share::{LIMIT_MAX, Limit, Permits, PermitsError, Share};
 pub use snapshot::{SnapshotError, SnapshotReader, SnapshotView};
 pub use table::{Applied, LockTable};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Fence;
-use crate::name::{Metadata, Owner};
+use crate::name::{LockName, Metadata, Owner};
 use crate::time::Ttl;
 
 /// Accepted or rejected: both are decided by the rules, the same on every replica.
@@ -41,6 +41,24 @@ pub enum Answer {
     },
     /// Nothing to tell.
     Done,
+    /// The attempt holds all of these locks.
+    GrantedMany(ManyGrant),
+    /// The attempt holds none of these locks and waits for none of them (any more).
+    ReleasedMany {
+        /// The locks with their fences; none for one that was only waited for.
+        fences: Vec<(LockName, Option<Fence>)>,
+    },
+}
+
+/// Holds of one attempt, as their holder is told of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManyGrant {
+    /// The locks with the numbers of their grants, in the order in which they were named.
+    pub fences: Vec<(LockName, Fence)>,
+    /// The shortest in force.
+    pub ttl: Ttl,
+    /// What is left of the lease that is over first, in milliseconds.
+    pub expires_in_ms: u64,
 }
 
 /// Who is in the way.
@@ -61,8 +79,8 @@ pub enum Rejection {
     /// The lock is busy, and the attempt does not wait.
     #[error("the lock is held")]
     Held {
-        /// The first of those who hold it.
-        holder: HolderSummary,
+        /// The first of those who hold it. None if it is kept free for somebody who waits for other locks as well.
+        holder: Option<HolderSummary>,
         /// How many wait.
         queue_length: u64,
     },
@@ -105,6 +123,21 @@ pub enum Rejection {
     /// There is nobody to hand over to; the holder keeps what it has.
     #[error("no attempt of that owner waits for the lock with its client there")]
     NoSuchCandidate,
+    /// The wait would close a cycle of waits.
+    #[error("the wait would close a cycle of waits")]
+    Deadlock {
+        /// The lock that was asked for, the one that whoever is in the way there waits for, and so on: the last one is
+        /// kept by the one who asks.
+        cycle: Vec<LockName>,
+    },
+    /// What was said of one of many locks.
+    #[error("{why}: {lock:?}")]
+    Of {
+        /// The lock.
+        lock: LockName,
+        /// What was said of it.
+        why: Box<Rejection>,
+    },
 }
 
 fn in_use(limit: &Option<u32>) -> String {

@@ -2,7 +2,7 @@
 
 use crate::ending::Cause;
 use crate::ids::{AttemptKey, Fence, Home};
-use crate::lock::{Unclaimed, Waiter};
+use crate::lock::{Hold, Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
@@ -27,7 +27,11 @@ impl LockTable {
 
     /// The client of a call has gone. The attempt keeps what it has as long as another of its calls may need it.
     pub(crate) fn abandon(&mut self, lock: &LockName, key: &AttemptKey, home: Home) -> Outcome {
-        let ticket = self.waiting.get(key).copied();
+        if let Some(many) = self.many.of(key).cloned() {
+            self.abandon_many(&many, home);
+            return Ok(Answer::Done);
+        }
+        let ticket = self.waits.ticket(key);
         let Some(record) = self.lock_mut(lock) else { return Ok(Answer::Done) };
         let is_given_up = match record.hold_mut(key) {
             Some(hold) => hold.is_given_up_by(home),
@@ -42,8 +46,13 @@ impl LockTable {
     }
 
     /// What was given up: a hold's fence, or none for a place in the queue. None if the attempt has neither.
-    fn give_up(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) -> Option<Option<Fence>> {
-        let ticket = self.waiting.get(key).copied();
+    pub(crate) fn give_up(
+        &mut self,
+        lock: &LockName,
+        key: &AttemptKey,
+        cause: Cause,
+    ) -> Option<Option<Fence>> {
+        let ticket = self.waits.ticket(key);
         let record = self.lock_mut(lock)?;
         let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key || hold.is_taken_for(key))
         {
@@ -65,10 +74,23 @@ impl LockTable {
     /// A call with the attempt's token may have been told of the grant after the leader had made up its mind: then it
     /// stays.
     pub(crate) fn unclaim(&mut self, lock: &LockName, fence: Fence) -> Outcome {
-        let record = self.lock_mut(lock).ok_or(Rejection::NotHolder)?;
-        let mut hold = record
-            .remove_hold(|hold| hold.fence == fence && hold.unclaimed.is_some())
-            .ok_or(Rejection::NotHolder)?;
+        let record = self.locks.get(lock);
+        let is_it = |hold: &Hold| hold.fence == fence && hold.unclaimed.is_some();
+        let hold = record.and_then(|record| record.holders.iter().find(|hold| is_it(hold)));
+        let key = hold.ok_or(Rejection::NotHolder)?.key;
+        match self.many.of(&key).cloned() {
+            Some(many) => self.unclaim_many(&many),
+            None => self.unclaim_one(lock, &key),
+        }
+        self.settle(lock);
+        // Somebody has become absent.
+        self.settle_open();
+        Ok(Answer::Done)
+    }
+
+    fn unclaim_one(&mut self, lock: &LockName, key: &AttemptKey) {
+        let record = self.lock_mut(lock).expect("the caller has seen the hold");
+        let mut hold = record.remove_hold(|hold| hold.key == *key).expect("the caller has seen the hold");
         let Unclaimed { waiting, homes } = *hold.unclaimed.take().expect("only such a hold was taken out");
         for home in homes.iter() {
             self.nodes.mark_absent(home, self.now);
@@ -89,7 +111,5 @@ impl LockTable {
         } else {
             self.note_left(lock, waiter, Cause::WaitTimeout);
         }
-        self.settle(lock);
-        Ok(Answer::Done)
     }
 }

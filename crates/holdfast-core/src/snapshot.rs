@@ -3,7 +3,7 @@
 //! A snapshot is a stream of records, each a length (u32, little endian) and a postcard-encoded [`Record`]; the first
 //! is the header. The stream may be cut into pieces anywhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -13,12 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::ending::{Ending, Endings};
 use crate::ids::{AttemptKey, ClusterId};
 use crate::lock::Lock;
+use crate::many::{Many, ManyBook};
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
+use crate::waits::Waits;
 
 /// Version of the stream; readers refuse newer ones.
 const FORMAT: u16 = 1;
@@ -33,6 +35,7 @@ enum Record {
     Header(Header),
     Lock(LockName, Arc<Lock>),
     Ending(AttemptKey, Ending),
+    Many(AttemptKey, Arc<Many>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,6 +50,7 @@ struct Header {
     /// How many records of each kind follow, so that a stream that lacks its end is found out.
     locks: u64,
     endings: u64,
+    many: u64,
 }
 
 /// Why a stream is no snapshot.
@@ -69,6 +73,7 @@ enum Position {
     Header,
     LocksAfter(Option<LockName>),
     EndingsAfter(Option<AttemptKey>),
+    ManyAfter(Option<AttemptKey>),
     End,
 }
 
@@ -80,6 +85,7 @@ pub struct SnapshotView {
     header: Header,
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
+    many: OrdMap<AttemptKey, Arc<Many>>,
     position: Position,
 }
 
@@ -117,6 +123,10 @@ impl SnapshotView {
             },
             Position::EndingsAfter(last) => match write_after(piece, &self.endings, last, Record::Ending) {
                 Some(last) => Position::EndingsAfter(Some(last)),
+                None => Position::ManyAfter(None),
+            },
+            Position::ManyAfter(last) => match write_after(piece, &self.many, last, Record::Many) {
+                Some(last) => Position::ManyAfter(Some(last)),
                 None => Position::End,
             },
             Position::End => Position::End,
@@ -157,6 +167,7 @@ pub struct SnapshotReader {
     header: Option<Header>,
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
+    many: OrdMap<AttemptKey, Arc<Many>>,
 }
 
 impl SnapshotReader {
@@ -190,6 +201,7 @@ impl SnapshotReader {
             Record::Lock(_, lock) if !lock.is_in_order() => return Err(SnapshotError::Malformed),
             Record::Lock(name, lock) => drop(self.locks.insert(name, lock)),
             Record::Ending(key, ending) => drop(self.endings.insert(key, ending)),
+            Record::Many(key, many) => drop(self.many.insert(key, many)),
         }
         Ok(())
     }
@@ -199,11 +211,16 @@ impl SnapshotReader {
         let header = self.header.ok_or(SnapshotError::Incomplete)?;
         let complete = self.buffer.is_empty()
             && self.locks.len() as u64 == header.locks
-            && self.endings.len() as u64 == header.endings;
+            && self.endings.len() as u64 == header.endings
+            && self.many.len() as u64 == header.many;
         if !complete {
             return Err(SnapshotError::Incomplete);
         }
-        Ok(LockTable::restore(header, self.locks, Endings::restore(self.endings)))
+        let (endings, many) = (Endings::restore(self.endings), ManyBook::restore(self.many));
+        if !many.is_of(&self.locks) {
+            return Err(SnapshotError::Malformed);
+        }
+        Ok(LockTable::restore(header, self.locks, endings, many))
     }
 }
 
@@ -215,7 +232,7 @@ fn read_header(record: &[u8]) -> Result<Header, SnapshotError> {
     }
     match decode(record)? {
         Record::Header(header) => Ok(header),
-        Record::Lock(..) | Record::Ending(..) => Err(SnapshotError::Malformed),
+        Record::Lock(..) | Record::Ending(..) | Record::Many(..) => Err(SnapshotError::Malformed),
     }
 }
 
@@ -239,9 +256,10 @@ impl LockTable {
             nodes: self.nodes.clone(),
             locks: self.locks.len() as u64,
             endings: self.endings.map().len() as u64,
+            many: self.many.records().len() as u64,
         };
         let (locks, endings) = (self.locks.clone(), self.endings.map().clone());
-        SnapshotView { header, locks, endings, position: Position::Header }
+        SnapshotView { header, locks, endings, many: self.many.records().clone(), position: Position::Header }
     }
 
     /// A hash of the whole replicated state: equal on every replica that has applied the same log.
@@ -251,31 +269,36 @@ impl LockTable {
         self.snapshot().digest()
     }
 
-    fn restore(header: Header, mut locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
+    fn restore(
+        header: Header,
+        mut locks: OrdMap<LockName, Arc<Lock>>,
+        endings: Endings,
+        many: ManyBook,
+    ) -> Self {
         if planted(Bug::WaiterLostInSnapshot) {
             let alone = |lock: &Lock| Arc::new(Lock { queue: None, ..lock.clone() });
             locks = locks.iter().map(|(name, lock)| (name.clone(), alone(lock))).collect();
         }
         let mut timers = Timers::default();
-        let mut waiting = BTreeMap::new();
-        let (mut stalled, mut open) = (BTreeSet::new(), BTreeSet::new());
+        let mut waits = Waits::default();
+        let mut waited_for = BTreeSet::new();
         let mut holds = 0;
         for (name, lock) in &locks {
             for hold in &lock.holders {
                 timers.set(hold.lease.deadline, hold.ticket, name);
             }
             for waiter in lock.waiters() {
-                timers.set(waiter.waiting.until, waiter.ticket, name);
-                waiting.insert(waiter.key, waiter.ticket);
+                if many.has_timer_at(&waiter.key) {
+                    timers.set(waiter.waiting.until, waiter.ticket, name);
+                }
+                waits.insert(name, waiter);
             }
             holds += lock.holders.len();
-            if lock.holders.is_empty() {
-                stalled.insert(name.clone());
-            } else if lock.queue.is_some() && !lock.is_full() {
-                open.insert(name.clone());
+            if lock.queue.is_some() {
+                waited_for.insert(name.clone());
             }
         }
-        Self {
+        let mut table = Self {
             now: header.now,
             cluster: header.cluster,
             fence: if planted(Bug::FenceResetBySnapshot) { 0 } else { header.fence },
@@ -285,11 +308,12 @@ impl LockTable {
             endings,
             nodes: header.nodes,
             timers,
-            waiting,
-            stalled,
-            open,
+            many,
+            waits,
             holds,
             ..Self::default()
-        }
+        };
+        waited_for.iter().for_each(|name| table.file(name));
+        table
     }
 }

@@ -1,6 +1,6 @@
 //! The state machine: all locks, and the one function that changes them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -10,6 +10,7 @@ use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
+use crate::many::ManyBook;
 use crate::name::{LockName, Owner};
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
@@ -17,6 +18,7 @@ use crate::planted::{Bug, planted};
 use crate::share::Share;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
+use crate::waits::Waits;
 
 /// What one entry of the log came to.
 #[derive(Debug, Default)]
@@ -45,15 +47,19 @@ pub struct LockTable {
     pub(crate) nodes: Nodes,
     /// Derived.
     pub(crate) timers: Timers,
+    /// Attempts at many locks.
+    pub(crate) many: ManyBook,
     /// The attempts that wait, wherever. Derived.
-    pub(crate) waiting: BTreeMap<AttemptKey, Ticket>,
-    /// Locks that are free although somebody waits, all of them absent. Derived.
+    pub(crate) waits: Waits,
+    /// Locks that are free although somebody waits: all of them absent, or the first for other locks as well. Derived.
     pub(crate) stalled: BTreeSet<LockName>,
-    /// Locks that are held, with room for somebody, and for which somebody waits: whoever is first there keeps the others
-    /// out, until he is absent. Derived.
+    /// Locks with room for somebody, held or not, for which somebody waits who is there: whoever is first there keeps the
+    /// others out, until he is absent. Derived.
     pub(crate) open: BTreeSet<LockName>,
     /// How many holds there are. Derived.
     pub(crate) holds: usize,
+    /// Locks that have changed and are to be settled before the operation is done.
+    pub(crate) unsettled: VecDeque<LockName>,
     /// Of the entry that is being applied.
     pub(crate) events: Vec<Event>,
 }
@@ -94,6 +100,9 @@ impl LockTable {
                 self.cluster.get_or_insert(*cluster);
                 Ok(Answer::Done)
             }
+            Op::AcquireMany(attempt) => self.acquire_many(attempt),
+            Op::RenewMany { key, named, ttl } => self.renew_many(key, named.as_ref(), *ttl),
+            Op::ReleaseMany { key, named } => self.release_many(key, named.as_ref()),
         }
     }
 
@@ -160,16 +169,15 @@ impl LockTable {
         }
     }
 
-    /// Somebody has become present: free locks that had only absent waiters look again.
+    /// Somebody has become present: all locks with room for somebody look again.
     pub(crate) fn revive_stalled(&mut self) {
-        for lock in std::mem::take(&mut self.stalled) {
-            self.settle(&lock);
-        }
+        let stalled = std::mem::take(&mut self.stalled);
+        self.open.extend(stalled);
         self.settle_open();
     }
 
-    /// Somebody has become present or absent: locks with room for somebody look again.
-    fn settle_open(&mut self) {
+    /// Somebody has become absent: locks with room for somebody who waits look again.
+    pub(crate) fn settle_open(&mut self) {
         for lock in std::mem::take(&mut self.open) {
             self.settle(&lock);
         }
@@ -196,8 +204,24 @@ impl LockTable {
     }
 
     /// Gives a lock that has room to the first who waits and is present, and drops the record of one that nobody wants.
+    ///
+    /// Who was granted many locks has left the other queues, too: they come after this one. Each grant makes a queue
+    /// shorter, so there is an end to it.
     pub(crate) fn settle(&mut self, name: &LockName) {
-        while let Some(next) = self.next_in_turn(name) {
+        self.let_in(name);
+        while let Some(name) = self.unsettled.pop_front() {
+            self.let_in(&name);
+        }
+    }
+
+    fn let_in(&mut self, name: &LockName) {
+        while let Some((next, key)) = self.next_in_turn(name) {
+            if let Some(many) = self.many.of(&key).cloned() {
+                if !self.grant_many_from_queue(&many) {
+                    break;
+                }
+                continue;
+            }
             let waiter = self.take_waiter(name, next);
             if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
                 self.put_back(name, waiter.clone());
@@ -210,25 +234,29 @@ impl LockTable {
     }
 
     /// Who gets the lock now: the first who waits and is present, if there is room for him; nobody goes before him.
-    fn next_in_turn(&self, name: &LockName) -> Option<Ticket> {
+    fn next_in_turn(&self, name: &LockName) -> Option<(Ticket, AttemptKey)> {
         let lock = self.locks.get(name).filter(|lock| !lock.is_full())?;
         let mut waiters = self.present_waiters(lock);
         let next = if planted(Bug::QueueServedLastFirst) { waiters.last() } else { waiters.next() };
-        next.filter(|next| lock.has_room_for(next.share)).map(|next| next.ticket)
+        let next = next.filter(|next| lock.has_room_for(next.share))?;
+        self.is_in_turn_elsewhere(&next.key).then_some((next.ticket, next.key))
     }
 
     /// The attempt's place in the queue of the lock, if it waits there.
     pub(crate) fn waiter(&self, name: &LockName, key: &AttemptKey) -> Option<&Waiter> {
-        let ticket = self.waiting.get(key)?;
-        self.locks.get(name)?.waiter(*ticket)
+        let ticket = self.waits.ticket(key)?;
+        self.locks.get(name)?.waiter(ticket)
     }
 
     /// Those who wait for the lock and whose client is there, in their order.
     pub(crate) fn present_waiters<'a>(&'a self, lock: &'a Lock) -> impl Iterator<Item = &'a Waiter> {
-        lock.waiters().filter(|waiter| {
-            let mut homes = waiter.homes.iter();
-            homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
-        })
+        lock.waiters().filter(|waiter| self.is_there(waiter))
+    }
+
+    /// Whether the client of somebody who waits is there.
+    pub(crate) fn is_there(&self, waiter: &Waiter) -> bool {
+        let mut homes = waiter.homes.iter();
+        homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
     }
 
     /// Takes a waiter that is there out of the queue, to grant it the lock.
@@ -236,7 +264,7 @@ impl LockTable {
         let record = self.lock_mut(name).expect("the waiter waits for it");
         let waiter = record.remove_waiter(ticket).expect("the waiter was there a moment ago");
         self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waiting.remove(&waiter.key);
+        self.waits.remove(&waiter);
         waiter
     }
 
@@ -246,6 +274,12 @@ impl LockTable {
             self.put_back(name, waiter);
             return false;
         };
+        self.admit_waiter(name, waiter, fence, true);
+        true
+    }
+
+    /// `is_told_of`: whether this is the grant that the attempt's node claims.
+    pub(crate) fn admit_waiter(&mut self, name: &LockName, waiter: Waiter, fence: Fence, is_told_of: bool) {
         let begin = if planted(Bug::LeaseBeginsWithTheWait) { waiter.waiting.since } else { self.now };
         let hold = Hold {
             ticket: waiter.ticket,
@@ -255,19 +289,21 @@ impl LockTable {
             lease: crate::lease::Lease::begin(begin, waiter.ttl),
             asked_ttl: waiter.ttl,
             granted_at: self.now,
-            unclaimed: Some(Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
+            unclaimed: is_told_of
+                .then(|| Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
             share: waiter.share,
             told: None,
             metadata: waiter.metadata,
             asked_metadata: None,
         };
-        self.admit(name, hold, true);
-        true
+        self.admit(name, hold, is_told_of);
     }
 
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
-        self.timers.set(waiter.waiting.until, waiter.ticket, name);
-        self.waiting.insert(waiter.key, waiter.ticket);
+        if self.many.has_timer_at(&waiter.key) {
+            self.timers.set(waiter.waiting.until, waiter.ticket, name);
+        }
+        self.waits.insert(name, &waiter);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(waiter.share.limit());
         lock.enqueue(waiter);
@@ -299,7 +335,9 @@ impl LockTable {
     pub(crate) fn file(&mut self, name: &LockName) {
         let Some(lock) = self.locks.get(name) else { return };
         let (is_unused, is_free) = (lock.is_unused(), lock.holders.is_empty());
-        let is_open = !is_free && lock.queue.is_some() && !lock.is_full();
+        // Only where many locks are waited for, one of them can be free and somebody there.
+        let is_waited_for = || !self.many.is_empty() && self.present_waiters(lock).next().is_some();
+        let is_open = lock.queue.is_some() && !lock.is_full() && (!is_free || is_waited_for());
         if is_unused {
             self.locks.remove(name);
         }
@@ -327,7 +365,8 @@ impl LockTable {
         let held_ms = self.now.since(hold.granted_at);
         let ending = Ending::new(cause, Some(hold.fence), self.now);
         if cause != Cause::Unclaimed {
-            self.endings.remember(hold.key, ending);
+            self.endings.remember(hold.key, ending.clone());
+            self.drop_place(&hold.key, ending);
         }
         let what = Happening::Ended { fence: hold.fence, cause, held_ms };
         let event = self.event(name, hold.owner, hold.key, None, what);
@@ -337,13 +376,14 @@ impl LockTable {
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
         self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waiting.remove(&waiter.key);
+        self.waits.remove(&waiter);
         if cause == Cause::Released {
             let ending = Ending::new(cause, None, self.now);
             self.endings.remember(waiter.key, ending);
         }
         let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
         self.events.push(event);
+        self.leave_with(&waiter.key, cause);
     }
 
     pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {

@@ -11,8 +11,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use holdfast_core::{
-    Acquire, AttemptKey, ClusterId, ClusterTime, DecodeError, EncodedOp, Fence, Group, GroupEncoder, Home,
-    LockName, LockTable, Metadata, NodeId, Op, Owner, SnapshotError, SnapshotReader, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, DecodeError, EncodedOp, Fence, Group,
+    GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Several, Share,
+    SnapshotError, SnapshotReader, StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -80,7 +81,28 @@ fn attempt(name: &str, number: u8, wait_ms: u64) -> Op {
     })
 }
 
+fn places(names: &[&str], number: u8) -> Vec<Place> {
+    let place = |(name, n): (&&str, u8)| Place {
+        lock: LockName::new(name).unwrap(),
+        key: AttemptKey([number + n; 16]),
+    };
+    names.iter().zip(0..).map(place).collect()
+}
+
+fn many(names: &[&str], number: u8, wait_ms: u64) -> Op {
+    let items = places(names, number).into_iter().map(|place| Item { place, share: Share::Exclusive });
+    Op::AcquireMany(AcquireMany {
+        key: AttemptKey([number - 1; 16]),
+        items: Several::new(items.collect()).unwrap(),
+        owner: Owner::new("worker").unwrap(),
+        ttl: Ttl::default(),
+        wait: Wait::from_ms(wait_ms).unwrap(),
+        home: home(),
+    })
+}
+
 fn one_of_each() -> Vec<Op> {
+    let named = Several::new(places(&["first", "second"], 21)).unwrap();
     let (lock, key) = (LockName::new("db").unwrap(), AttemptKey([1; 16]));
     vec![
         attempt("db", 1, 0),
@@ -95,6 +117,10 @@ fn one_of_each() -> Vec<Op> {
         Op::Release { lock: LockName::new("web").unwrap(), key: AttemptKey([3; 16]) },
         Op::Proclaim { lock: lock.clone(), key, metadata: Metadata::new("[1]").unwrap() },
         Op::HandOver { lock: lock.clone(), key, to: Owner::new("ß").unwrap() },
+        many(&["first", "second"], 21, 0),
+        many(&["second", "db"], 31, 60_000),
+        Op::RenewMany { key: AttemptKey([20; 16]), named: Some(named.clone()), ttl: None },
+        Op::ReleaseMany { key: AttemptKey([40; 16]), named: Some(named) },
     ]
 }
 

@@ -8,15 +8,16 @@
 use std::fmt::Write;
 
 use holdfast_core::{
-    Acquire, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home, LockName,
-    LockTable, Metadata, NodeId, Op, Owner, SnapshotReader, Standing, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home,
+    Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Several, Share, SnapshotReader, Standing,
+    StorageId, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0xcdba_ae3d_1fe3_87af;
+const DIGEST: u64 = 0x5c63_e415_1b75_e545;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -34,6 +35,21 @@ fn history() -> Vec<Group> {
             home: home(u64::from(n % 3) + 1, n.into()),
         })
     };
+    let places = |locks: [&str; 2], n: u8| -> Vec<_> {
+        locks.iter().zip(n..).map(|(lock, n)| Place { lock: name(lock), key: key(n) }).collect()
+    };
+    let acquire_many = |locks: [&str; 2], n: u8, owner: &str, wait_ms: u64| {
+        let items = places(locks, n).into_iter().map(|place| Item { place, share: Share::Shared });
+        Op::AcquireMany(AcquireMany {
+            key: key(n - 1),
+            items: Several::new(items.collect()).unwrap(),
+            owner: Owner::new(owner).unwrap(),
+            ttl: Ttl::from_ms(80_000_000).unwrap(),
+            wait: Wait::from_ms(wait_ms).unwrap(),
+            home: home(u64::from(n % 3) + 1, n.into()),
+        })
+    };
+    let named = Some(Several::new(places(["many b", "many a"], 31)).unwrap());
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
     vec![
         at(0, vec![Op::Found { cluster: ClusterId(0x0123_4567_89ab_cdef) }]),
@@ -81,7 +97,21 @@ fn history() -> Vec<Group> {
             4_000,
             vec![Op::Vouch { node: NodeId(1), boot: 2 }, Op::Release { lock: name("stalled"), key: key(8) }],
         ),
-        at(4_500, vec![Op::Vouch { node: NodeId(2), boot: 1 }]),
+        at(
+            4_500,
+            vec![
+                Op::Vouch { node: NodeId(2), boot: 1 },
+                acquire_many(["many a", "many b"], 21, "mia", 0),
+                acquire_many(["many b", "warehouse"], 31, "noah", 90_000),
+                acquire_many(["many a", "many c"], 41, "olga", 0),
+                Op::RenewMany { key: key(20), named: None, ttl: Some(Ttl::from_ms(86_400_000).unwrap()) },
+                Op::RenewMany { key: key(30), named, ttl: None },
+                Op::ReleaseMany {
+                    key: key(40),
+                    named: Some(Several::new(places(["many a", "many c"], 41)).unwrap()),
+                },
+            ],
+        ),
         at(
             4_600,
             vec![
@@ -168,18 +198,23 @@ fn meaning(table: &LockTable) -> String {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
         }
     }
-    let attempts = history().into_iter().flat_map(|group| group.ops).filter_map(|op| match op {
-        Op::Acquire(attempt) => Some(attempt),
-        _ => None,
-    });
-    for attempt in attempts {
-        let standing = match table.standing(&attempt.lock, &attempt.key) {
+    let attempts = |op| match op {
+        Op::Acquire(attempt) => vec![(attempt.lock, attempt.key, attempt.owner)],
+        Op::AcquireMany(attempt) => {
+            let place = |item: &Item| (item.place.lock.clone(), item.place.key, attempt.owner.clone());
+            attempt.items.iter().map(place).collect()
+        }
+        _ => vec![],
+    };
+    let attempts = history().into_iter().flat_map(|group| group.ops).flat_map(attempts);
+    for (lock, key, owner) in attempts {
+        let standing = match table.standing(&lock, &key) {
             Standing::Held(grant) => format!("holds it with fence {}", grant.fence),
             Standing::Queued => "waits".to_owned(),
             Standing::Ended(cause) => format!("has ended: {cause:?}"),
             Standing::Unknown => "is unknown".to_owned(),
         };
-        writeln!(text, "the attempt of {} {standing}", attempt.owner).unwrap();
+        writeln!(text, "the attempt of {owner} at {lock} {standing}").unwrap();
     }
     text
 }

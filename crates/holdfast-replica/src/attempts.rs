@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Acquire, Answer, AttemptKey, Cause, Grant, Home, LockName, NodeId as CoreNodeId, Op, Rejection, Share,
+    Acquire, AcquireMany, Answer, AttemptKey, Cause, Grant, Home, Item, LockName, LockTable, ManyGrant,
+    NodeId as CoreNodeId, Op, Place, Rejection, Several, Share, Standing, Wait,
 };
 use openraft_rt::{Instant as _, Select2};
 use tokio::sync::mpsc;
 
 use crate::effects::Position;
-use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Unanswered};
+use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, ManyAttempt, Unanswered};
 use crate::replica::Inner;
 use crate::waiters::Notice;
 use crate::wire::{self, ClaimCall, ClaimReply};
@@ -78,7 +79,7 @@ impl<R: Runtime> Drop for Call<R> {
 /// What a step of waiting came to.
 enum Step {
     /// The client can be told.
-    Over(Acquired),
+    Over(Acquired<Answer>),
     /// There is more to come.
     Waiting,
     /// It waited for more permits than there are now.
@@ -88,20 +89,17 @@ enum Step {
 }
 
 impl<R: Runtime> Call<R> {
-    fn begin(inner: Arc<Inner<R>>, attempt: &Attempt) -> (Self, Option<mpsc::UnboundedReceiver<Notice>>) {
+    /// Of an attempt at many locks it is the first that is spoken of.
+    fn begin(
+        inner: Arc<Inner<R>>,
+        Place { lock, key }: Place,
+        wait: Wait,
+    ) -> (Self, Option<mpsc::UnboundedReceiver<Notice>>) {
         let call = inner.next_call.fetch_add(1, Ordering::Relaxed);
         let home = Home { node: CoreNodeId(inner.node_id), boot: inner.boot, call };
-        let waits = attempt.wait.ms() > 0;
-        let told = waits.then(|| inner.effects.waiters.register(attempt.key, attempt.lock.clone(), call));
-        let call = Self {
-            inner,
-            lock: attempt.lock.clone(),
-            key: attempt.key,
-            home,
-            is_registered: waits,
-            is_armed: true,
-        };
-        (call, told)
+        let waits = wait.ms() > 0;
+        let told = waits.then(|| inner.effects.waiters.register(key, lock.clone(), call));
+        (Self { inner, lock, key, home, is_registered: waits, is_armed: true }, told)
     }
 
     /// Asks the leader until it knows whether a grant from the queue stands.
@@ -116,6 +114,16 @@ impl<R: Runtime> Call<R> {
                 return reply;
             }
             R::sleep(CLAIM_AGAIN).await;
+        }
+    }
+}
+
+impl<G> Acquired<G> {
+    fn map<T>(self, told: impl FnOnce(G) -> T) -> Acquired<T> {
+        match self {
+            Self::Granted(grant) => Acquired::Granted(told(grant)),
+            Self::WaitTimeout => Acquired::WaitTimeout,
+            Self::Ended(rejection) => Acquired::Ended(rejection),
         }
     }
 }
@@ -142,8 +150,8 @@ pub(crate) async fn acquire<R: Runtime>(
 ) -> Result<(Acquired, Delivery), CallFailure> {
     inner.check_open()?;
     inner.check_space()?;
-    let deadline = R::Instant::now() + Duration::from_millis(attempt.wait.ms()) + CALL_TIMEOUT;
-    let (mut call, told) = Call::begin(inner.clone(), &attempt);
+    let place = Place { lock: attempt.lock.clone(), key: attempt.key };
+    let (call, told) = Call::begin(inner, place, attempt.wait);
     let acquire = Acquire {
         lock: attempt.lock,
         key: attempt.key,
@@ -157,9 +165,79 @@ pub(crate) async fn acquire<R: Runtime>(
         Share::Exclusive => Op::Acquire(acquire),
         share => Op::AcquireShare(acquire, share),
     };
+    let (acquired, delivery) = follow(call, &op, attempt.wait, told).await?;
+    Ok((acquired.map(only_grant), delivery))
+}
+
+fn only_grant(answer: Answer) -> Grant {
+    match answer {
+        Answer::Granted(grant) => grant,
+        answer => unreachable!("an acquire is not answered with {answer:?}"),
+    }
+}
+
+/// Takes all of the locks, or waits for them.
+pub(crate) async fn acquire_many<R: Runtime>(
+    inner: Arc<Inner<R>>,
+    attempt: ManyAttempt,
+) -> Result<(Acquired<ManyGrant>, Delivery), CallFailure> {
+    inner.check_open()?;
+    inner.check_space()?;
+    let items = attempt.items.clone();
+    let (call, told) = Call::begin(inner.clone(), items.first().place.clone(), attempt.wait);
+    let ManyAttempt { key, items: asked, owner, ttl, wait } = attempt;
+    let op = Op::AcquireMany(AcquireMany { key, items: asked, owner, ttl, wait, home: call.home });
+    let (acquired, delivery) = follow(call, &op, wait, told).await?;
+    let acquired = match acquired {
+        Acquired::Granted(Answer::GrantedMany(grant)) => Acquired::Granted(grant),
+        Acquired::Granted(answer) => {
+            let first = only_grant(answer);
+            inner.machine.look(|state| all_of(&state.table, &items, &first))
+        }
+        Acquired::WaitTimeout => Acquired::WaitTimeout,
+        Acquired::Ended(Rejection::LimitConflict { .. }) => {
+            Acquired::Ended(inner.machine.look(|state| changed_limit(&state.table, &items)))
+        }
+        Acquired::Ended(rejection) => Acquired::Ended(rejection),
+    };
+    Ok((acquired, delivery))
+}
+
+/// A grant from the queue is told by its first lock: this is the whole of it, unless some of it has ended meanwhile.
+fn all_of(table: &LockTable, items: &Several<Item>, first: &Grant) -> Acquired<ManyGrant> {
+    let mut fences = Vec::new();
+    for Item { place, .. } in items.iter() {
+        match table.standing(&place.lock, &place.key) {
+            Standing::Held(grant) => fences.push((place.lock.clone(), grant.fence)),
+            Standing::Ended(Cause::Expired) => return Acquired::Ended(Rejection::LeaseExpired),
+            Standing::Ended(Cause::Forced) => return Acquired::Ended(Rejection::LeaseForced),
+            Standing::Ended(_) | Standing::Queued | Standing::Unknown => {
+                return Acquired::Ended(Rejection::LeaseReleased);
+            }
+        }
+    }
+    Acquired::Granted(ManyGrant { fences, ttl: first.ttl, expires_in_ms: first.expires_in_ms })
+}
+
+/// It waited for more permits of one of the locks than there are now.
+fn changed_limit(table: &LockTable, items: &Several<Item>) -> Rejection {
+    let limit = |item: &Item| table.limit_of(&item.place.lock);
+    let changed = items.iter().find(|item| item.share.limit() != limit(item)).unwrap_or(items.first());
+    let why = Rejection::LimitConflict { limit: limit(changed) };
+    Rejection::Of { lock: changed.place.lock.clone(), why: Box::new(why) }
+}
+
+/// Follows a call until its client can be told.
+async fn follow<R: Runtime>(
+    mut call: Call<R>,
+    op: &Op,
+    wait: Wait,
+    told: Option<mpsc::UnboundedReceiver<Notice>>,
+) -> Result<(Acquired<Answer>, Delivery), CallFailure> {
+    let deadline = R::Instant::now() + Duration::from_millis(wait.ms()) + CALL_TIMEOUT;
     let answer = {
-        let work = attend(&call, &op, told);
-        let drained = inner.drained();
+        let work = attend(&call, op, told);
+        let drained = call.inner.drained();
         let work = R::timeout_at(deadline, R::select2(work, drained)).await;
         match work {
             Ok(Select2::First(answer)) => answer,
@@ -189,14 +267,14 @@ async fn attend<R: Runtime>(
     call: &Call<R>,
     op: &Op,
     told: Option<mpsc::UnboundedReceiver<Notice>>,
-) -> Result<Acquired, CallFailure> {
+) -> Result<Acquired<Answer>, CallFailure> {
     let outcome = call.inner.proposals.propose(op, CALL_TIMEOUT).await;
     match (outcome??, told) {
-        (Answer::Granted(grant), told) => {
+        (answer @ (Answer::Granted(_) | Answer::GrantedMany(_)), told) => {
             if told.is_some() {
                 call.inner.effects.waiters.note_told(call.home.call);
             }
-            Ok(Acquired::Granted(grant))
+            Ok(Acquired::Granted(answer))
         }
         (Answer::Queued { .. }, Some(told)) => wait_in_queue(call, told).await,
         (answer, _) => unreachable!("an acquire is not answered with {answer:?}"),
@@ -206,7 +284,7 @@ async fn attend<R: Runtime>(
 async fn wait_in_queue<R: Runtime>(
     call: &Call<R>,
     mut told: mpsc::UnboundedReceiver<Notice>,
-) -> Result<Acquired, CallFailure> {
+) -> Result<Acquired<Answer>, CallFailure> {
     let mut notice = told.recv().await;
     loop {
         notice = match on_notice(notice.ok_or(Unanswered::Closing)?) {
@@ -220,7 +298,8 @@ async fn wait_in_queue<R: Runtime>(
                 let since = R::Instant::now();
                 match R::select2(call.claim(&grant, at), told.recv()).await {
                     Select2::First(ClaimReply::Confirmed) => {
-                        return Ok(Acquired::Granted(aged(grant, R::Instant::now() - since)));
+                        let grant = aged(grant, R::Instant::now() - since);
+                        return Ok(Acquired::Granted(Answer::Granted(grant)));
                     }
                     // It is being taken back or is over: the log will tell.
                     Select2::First(ClaimReply::Refused | ClaimReply::NotLeader) => told.recv().await,

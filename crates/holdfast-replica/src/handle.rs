@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, Event, Grant, Group, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Share, Ttl,
-    Wait,
+    AttemptKey, Event, Grant, Group, Item, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Several,
+    Share, Ttl, Wait,
 };
 
 use crate::world::NodeId;
@@ -41,9 +41,9 @@ pub enum CallFailure {
 
 /// What came of an attempt that was ready to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acquired {
-    /// It holds the lock.
-    Granted(Grant),
+pub enum Acquired<G = Grant> {
+    /// It holds the lock, or all of them.
+    Granted(G),
     /// The wait was over; the attempt has left the queue.
     WaitTimeout,
     /// The attempt was ended while it waited: released by another call with its token, or by an operator.
@@ -180,6 +180,21 @@ pub struct Attempt {
     pub metadata: Metadata,
     /// How much of the lock.
     pub share: Share,
+}
+
+/// One attempt to acquire many locks, all or none, as a server hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyAttempt {
+    /// Which attempt.
+    pub key: AttemptKey,
+    /// The locks.
+    pub items: Several<Item>,
+    /// Public label.
+    pub owner: Owner,
+    /// Of the leases.
+    pub ttl: Ttl,
+    /// How long to wait.
+    pub wait: Wait,
 }
 
 /// Longest time that any call may take beyond its own wait.

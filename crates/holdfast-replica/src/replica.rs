@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, Metadata, Op, Outcome, Owner,
-    Standing, Ttl,
+    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, ManyGrant, Metadata, Op,
+    Outcome, Owner, Place, Several, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -21,7 +21,9 @@ use crate::consensus::machine::Machine;
 use crate::consensus::snapshots::SnapshotStore;
 use crate::disk::DiskStats;
 use crate::effects::Effects;
-use crate::handle::{Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, Unanswered};
+use crate::handle::{
+    Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, ManyAttempt, Unanswered,
+};
 use crate::leadership::Leadership;
 use crate::log::Log;
 use crate::node_store::NodeStore;
@@ -184,6 +186,40 @@ impl<R: Runtime> Replica<R> {
         match self.0.propose(Op::HandOver { lock, key, to }).await?? {
             Answer::Released { fence: Some(fence) } => Ok(fence),
             answer => unreachable!("a hand-over is not answered with {answer:?}"),
+        }
+    }
+
+    /// Takes all of the locks, or waits for them: else as [`Replica::acquire`].
+    pub async fn acquire_many(
+        &self,
+        attempt: ManyAttempt,
+    ) -> Result<(Acquired<ManyGrant>, Delivery), CallFailure> {
+        attempts::acquire_many(self.0.clone(), attempt).await
+    }
+
+    /// Sets what is left of all the leases to the TTL: of those that are named, else of all that the attempt holds.
+    pub async fn renew_many(
+        &self,
+        key: AttemptKey,
+        named: Option<Several<Place>>,
+        ttl: Option<Ttl>,
+    ) -> Result<ManyGrant, CallFailure> {
+        match self.0.propose(Op::RenewMany { key, named, ttl }).await?? {
+            Answer::GrantedMany(grant) => Ok(grant),
+            answer => unreachable!("a renewal of many is not answered with {answer:?}"),
+        }
+    }
+
+    /// Frees those that are named, else all that the attempt holds, or takes it out of the queues (then there are no
+    /// fences).
+    pub async fn release_many(
+        &self,
+        key: AttemptKey,
+        named: Option<Several<Place>>,
+    ) -> Result<Vec<(LockName, Option<Fence>)>, CallFailure> {
+        match self.0.propose(Op::ReleaseMany { key, named }).await?? {
+            Answer::ReleasedMany { fences } => Ok(fences),
+            answer => unreachable!("a release of many is not answered with {answer:?}"),
         }
     }
 

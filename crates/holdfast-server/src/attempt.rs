@@ -3,12 +3,15 @@
 //! The key lies in logs, snapshots and backups, so its definition never changes:
 //! the first 16 bytes of SHA-256 over the domain `holdfast attempt 1` and a line feed, the length of the lock's name
 //! in bytes (u32, big endian), the name, and the token.
+//! An attempt at many locks has that key at each of them, and one for all of them: the same over the domain
+//! `holdfast many 1`, a line feed and the token.
 
 use holdfast_api::Token;
 use holdfast_core::{AttemptKey, LockName};
 use sha2::{Digest, Sha256};
 
 const DOMAIN: &[u8] = b"holdfast attempt 1\n";
+const DOMAIN_MANY: &[u8] = b"holdfast many 1\n";
 
 /// The key of the attempt that this token makes at this lock.
 pub(crate) fn attempt_key(lock: &LockName, token: &Token) -> AttemptKey {
@@ -20,6 +23,16 @@ pub(crate) fn attempt_key(lock: &LockName, token: &Token) -> AttemptKey {
         .chain_update(name)
         .chain_update(token.expose().as_bytes())
         .finalize();
+    first_half(&hash)
+}
+
+/// The key of the attempt that this token makes at many locks.
+pub(crate) fn many_key(token: &Token) -> AttemptKey {
+    let hash = Sha256::new().chain_update(DOMAIN_MANY).chain_update(token.expose().as_bytes()).finalize();
+    first_half(&hash)
+}
+
+fn first_half(hash: &[u8]) -> AttemptKey {
     let mut key = [0; 16];
     key.copy_from_slice(&hash[..16]);
     AttemptKey(key)
@@ -40,6 +53,12 @@ mod tests {
             key("invoices/2024", "0123456789abcdef"),
             0x354272652165e30b0d937048f8b5dcb7_u128.to_be_bytes()
         );
+    }
+
+    #[test]
+    fn the_key_of_an_attempt_at_many_locks_never_changes() {
+        let key = many_key(&Token::new("0123456789abcdef").unwrap()).0;
+        assert_eq!(key, 0xbd2d97dab7ee21b6df2e01d315b6e75d_u128.to_be_bytes());
     }
 
     #[test]

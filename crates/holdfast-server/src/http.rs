@@ -5,6 +5,7 @@ mod elections;
 mod failure;
 mod handlers;
 mod json;
+mod many;
 mod percent;
 mod query;
 mod request_body;

@@ -5,8 +5,9 @@ mod operation;
 mod responses;
 
 use holdfast_api::{
-    AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, HandOverRequest, HandedOver, Health,
-    Leadership, LimitSet, Lock, LockList, Problem, ProclaimRequest, ReleaseRequest, Released, RenewRequest,
+    AcquireManyRequest, AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, GrantMany,
+    HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock, LockList, Problem, ProclaimRequest,
+    ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest,
     SetLimitRequest,
 };
 use utoipa::OpenApi;
@@ -27,6 +28,7 @@ use crate::http::Route;
         license(name = "Apache-2.0")
     ),
     components(schemas(
+        AcquireManyRequest,
         AcquireRequest,
         CampaignRequest,
         Cluster,
@@ -35,6 +37,7 @@ use crate::http::Route;
         Grant,
         HandOverRequest,
         HandedOver,
+        GrantMany,
         Health,
         Leadership,
         LimitSet,
@@ -43,7 +46,10 @@ use crate::http::Route;
         Problem,
         ProclaimRequest,
         Released,
+        ReleasedMany,
+        ReleaseManyRequest,
         ReleaseRequest,
+        RenewManyRequest,
         RenewRequest,
         SetLimitRequest,
     ))

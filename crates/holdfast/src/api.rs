@@ -14,14 +14,10 @@ use crate::exit::Failure;
 use crate::{duration, output, print, runtime};
 
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
-    let is_token_inherited =
-        matches.is_some_and(|matches| matches.value_source("token") == Some(ValueSource::EnvVariable));
-    // Under `holdfast lock` the token is that of its own attempt, and a token is for one attempt only.
-    let is_for_another = is_token_inherited && std::env::var_os("HOLDFAST_LOCK").is_some();
-    let own_token = given(args.token).filter(|_| !is_for_another);
+    let is_token_inherited = is_token_inherited(matches);
     let acquire = Acquire {
         owner: given(args.owner),
-        token: own_token.map(token).transpose()?,
+        token: own_token(args.token, matches)?,
         ttl: args.ttl,
         wait: args.wait.filter(|wait| !wait.is_zero()).map_or(Wait::No, Wait::AtMost),
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
@@ -30,6 +26,19 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
     result.map_err(|error| not_acquired(&args.name, &error, is_token_inherited))
+}
+
+fn is_token_inherited(matches: Option<&ArgMatches>) -> bool {
+    matches.is_some_and(|matches| matches.value_source("token") == Some(ValueSource::EnvVariable))
+}
+
+/// Under `holdfast lock` the token in the environment is that of its own attempt, and a token is for one attempt only.
+pub(crate) fn own_token(
+    text: Option<String>,
+    matches: Option<&ArgMatches>,
+) -> Result<Option<Token>, Failure> {
+    let is_for_another = is_token_inherited(matches) && std::env::var_os("HOLDFAST_LOCK").is_some();
+    given(text).filter(|_| !is_for_another).map(token).transpose()
 }
 
 /// What is in the way of an acquire, in more words than other refusals get.

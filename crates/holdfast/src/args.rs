@@ -6,6 +6,7 @@ mod chaos;
 mod check;
 mod election;
 mod lock;
+mod many;
 mod node;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(crate) use self::chaos::ChaosArgs;
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::election::{ElectionCommand, HandOverArgs, ProclaimArgs};
 pub(crate) use self::lock::{ElectArgs, LockArgs, RunArgs};
+pub(crate) use self::many::{AcquireManyArgs, ReleaseManyArgs, RenewManyArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
@@ -69,6 +71,15 @@ pub(crate) enum Command {
     /// Release a lock, or leave its queue
     #[command(after_help = STATUSES_HELP)]
     Release(ReleaseArgs),
+    /// Acquire many locks, all or none, and print their token and fences
+    #[command(after_help = STATUSES_HELP)]
+    AcquireMany(AcquireManyArgs),
+    /// Renew the leases of many locks
+    #[command(after_help = STATUSES_HELP)]
+    RenewMany(RenewManyArgs),
+    /// Release many locks, or leave their queues
+    #[command(after_help = STATUSES_HELP)]
+    ReleaseMany(ReleaseManyArgs),
     /// Show a lock, its holder and its queue
     #[command(after_help = STATUSES_HELP)]
     Get(GetArgs),

@@ -25,7 +25,7 @@ Exit status:
   1   something else went wrong
   64  the command line or the request is not valid
   69  the cluster cannot be reached or has no leader
-  75  the lock is busy, or the wait for it is over
+  75  the lock is busy, the wait for it is over, or would close a cycle of waits
   76  the lock is not held (any more): expired, released, forced, or another's";
 
 /// An unhappy end: a status for programs, a message for people.
@@ -75,12 +75,22 @@ impl Failure {
             Some(ErrorCode::Held) => ". Wait for it with --wait 30s",
             Some(ErrorCode::WaitTimeout) => ". Try again, or give a longer --wait",
             Some(ErrorCode::LeaseExpired) => ". Acquire it again with a new token; a longer --ttl may help",
+            Some(ErrorCode::Deadlock) => return Self::new(BUSY, deadlock(&refusal.cycle)),
             Some(ErrorCode::TokenConflict) => ". Use a new token for another owner, TTL or metadata",
             _ => "",
         };
         let detail = refusal.detail.trim_end_matches('.');
         Self::new(refusal_status(refusal), format!("{detail} ({}){advice}", refusal.code_text))
     }
+}
+
+/// The wait would never end by itself.
+pub(crate) fn deadlock(cycle: &[String]) -> String {
+    let names: Vec<_> = cycle.iter().map(|name| format!("{name:?}")).collect();
+    let names = names.join(", ");
+    format!(
+        "the wait would close a cycle of waits: {names} (deadlock). Release what is held of them, and take them again"
+    )
 }
 
 /// A word for whoever waits. If nobody takes it, the work goes on.
@@ -90,7 +100,7 @@ pub(crate) fn note(text: &str) {
 
 fn refusal_status(refusal: &Refusal) -> u8 {
     match refusal.code {
-        Some(ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull) => BUSY,
+        Some(ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::Deadlock) => BUSY,
         Some(
             ErrorCode::LeaseExpired
             | ErrorCode::LeaseReleased

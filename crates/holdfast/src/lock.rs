@@ -26,7 +26,7 @@ use self::supervision::{Ended, Supervision};
 use self::system::SignalMask;
 use self::terminal::Terminal;
 use crate::args::{ElectArgs, LockArgs, RunArgs};
-use crate::exit::{BUSY, Failure, LOST};
+use crate::exit::{BUSY, Failure, LOST, deadlock};
 use crate::{api, election, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
@@ -141,6 +141,9 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         ),
         AcquireError::WaitTimeout => {
             Failure::new(BUSY, format!("{name:?}: {error}. The command was not run; --wait may be longer"))
+        }
+        AcquireError::Deadlock { cycle } => {
+            Failure::new(BUSY, format!("{name:?}: {}. The command was not run", deadlock(&cycle)))
         }
         AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
         AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),

@@ -12,6 +12,7 @@ mod exit;
 mod healthcheck;
 mod lock;
 mod logging;
+mod many;
 mod output;
 mod print;
 mod runtime;
@@ -61,6 +62,11 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Acquire(args) => api::acquire(args, matches.subcommand_matches("acquire")).map(done),
         Command::Renew(args) => api::renew(args).map(done),
         Command::Release(args) => api::release(args).map(done),
+        Command::AcquireMany(args) => {
+            many::acquire(args, matches.subcommand_matches("acquire-many")).map(done)
+        }
+        Command::RenewMany(args) => many::renew(args).map(done),
+        Command::ReleaseMany(args) => many::release(args).map(done),
         Command::Get(args) => api::get(args).map(done),
         Command::Limit(args) => api::limit(args).map(done),
         Command::List(args) => api::list(args).map(done),

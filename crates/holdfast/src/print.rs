@@ -1,8 +1,8 @@
 //! Answers for people.
 
 use holdfast_client::api::{
-    Cluster, Election, Grant, HandedOver, Holder, Leader, Leadership, LimitSet, Lock, LockList, LockState,
-    Member, Mode, Released, Waiter,
+    Cluster, Election, Fenced, Grant, GrantMany, HandedOver, Holder, Leader, Leadership, LimitSet, Lock,
+    LockList, LockState, Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
 };
 use serde_json::{Map, Value};
 
@@ -68,6 +68,34 @@ pub(crate) fn resigned(released: &Released) -> String {
 
 pub(crate) fn handed_over(handed: &HandedOver) -> String {
     format!("handed {} over to {} (fence {} has ended)", handed.name, handed.to, handed.fence)
+}
+
+pub(crate) fn grant_many(grant: &GrantMany) -> String {
+    let mut rows = vec![("token", grant.token.expose().to_owned())];
+    rows.extend(grants(grant));
+    pairs(&rows)
+}
+
+pub(crate) fn renewed_many(grant: &GrantMany) -> String {
+    pairs(&grants(grant))
+}
+
+fn grants(grant: &GrantMany) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("ttl", text(grant.ttl_ms)), ("expires in", text(grant.expires_in_ms))];
+    let lock = |Fenced { name, fence }: &Fenced| ("lock", format!("{name}, fence {fence}"));
+    rows.extend(grant.grants.iter().map(lock));
+    rows
+}
+
+pub(crate) fn released_many(released: &ReleasedMany) -> String {
+    if released.locks.is_empty() {
+        return "nothing was left to release".into();
+    }
+    let line = |lock: &ReleasedLock| match lock.fence {
+        Some(fence) => format!("released {} (fence {fence})", lock.name),
+        None => format!("left the queue of {}", lock.name),
+    };
+    released.locks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn limit(set: &LimitSet) -> String {

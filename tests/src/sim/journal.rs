@@ -207,7 +207,13 @@ fn show_op(op: &Op) -> String {
         Op::Unclaim { lock, fence } => format!("unclaim {} fence {fence}", lock.as_str()),
         Op::Proclaim { lock, key, .. } => format!("proclaim {} {key:?}", lock.as_str()),
         Op::HandOver { lock, key, to } => format!("hand over {} {key:?} to {to}", lock.as_str()),
-        Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } | Op::SetLimit { .. } => format!("{op:?}"),
+        Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. }
+        | Op::SetLimit { .. }
+        | Op::AcquireMany(_)
+        | Op::RenewMany { .. }
+        | Op::ReleaseMany { .. } => format!("{op:?}"),
     }
 }
 

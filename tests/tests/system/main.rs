@@ -11,6 +11,7 @@ mod holders;
 mod input;
 mod leader_change;
 mod leases;
+mod many;
 mod observed;
 mod peer_port;
 mod program;

@@ -90,12 +90,29 @@ pub(crate) fn handed_over(seen: &Seen, fence: u64) -> Reply {
     Reply::Body(200, told.to_string())
 }
 
+/// The same of many locks: the first has this fence, each other one the next.
+fn grant_many(seen: &Seen, ttl_ms: u64, first: u64) -> Reply {
+    let names = seen.body["locks"].as_array().map(|locks| locks.iter().map(|lock| &lock["name"]).collect());
+    let names: Vec<_> = names.unwrap_or_else(|| seen.body["names"].as_array().unwrap().iter().collect());
+    let grants: Vec<_> =
+        names.iter().zip(first..).map(|(name, fence)| json!({"name": name, "fence": fence})).collect();
+    let grant = json!({
+        "token": seen.token(), "ttl_ms": ttl_ms, "expires_in_ms": ttl_ms, "grants": grants, "of_the_future": 1,
+    });
+    Reply::Body(200, grant.to_string())
+}
+
 pub(crate) fn released(fence: u64) -> Reply {
     Reply::Body(200, json!({"name": "db", "fence": fence, "released": true}).to_string())
 }
 
 /// Grants, renews and releases whatever is asked for. Renewals are told the TTL that was granted.
 pub(crate) fn agree(seen: &Seen, ttl_ms: u64) -> Reply {
+    match seen.path.as_str() {
+        "/v1/acquire" | "/v1/renew" => return grant_many(seen, ttl_ms, 7),
+        "/v1/release" => return Reply::Body(200, json!({"released": true, "locks": []}).to_string()),
+        _ => {}
+    }
     match seen.action.as_str() {
         "acquire" => grant(seen, 7),
         "renew" => {

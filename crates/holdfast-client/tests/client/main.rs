@@ -8,6 +8,7 @@ mod elections;
 mod fake;
 mod guards;
 mod losses;
+mod many;
 mod releases;
 mod waiting;
 

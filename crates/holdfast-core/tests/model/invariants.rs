@@ -42,13 +42,15 @@ impl Invariants {
             }
             self.follow(event, table.now())?;
         }
-        self.follow_answers(group, applied, table.now());
+        self.follow_answers(group, applied, table);
         self.check_deadlines(table)?;
         self.check_locks(group, table)
     }
 
     /// Those who hold a lock fit beside each other, and nobody who is present waits for a free one.
     fn check_locks(&mut self, group: &Group, table: &LockTable) -> Result<(), String> {
+        let is_free = |name: LockName| table.view(&name, table.now()).holders.is_empty();
+        let all_are_free = (0..LOCKS.len()).map(lock_name).all(is_free);
         let limit_changes = group.ops.iter().any(|op| matches!(op, Op::SetLimit { .. }));
         for name in (0..LOCKS.len()).map(lock_name) {
             let view = table.view(&name, table.now());
@@ -66,8 +68,9 @@ impl Invariants {
             if !limit_changes && out > before.max(view.limit.unwrap_or(0).into()) {
                 return Err(format!("{name} has {out} permits out of {:?}", view.limit));
             }
-            if view.holders.is_empty() && view.queue_length > 0 {
-                return Err(format!("{name} is free and somebody waits for it"));
+            // Somebody may wait for others as well.
+            if all_are_free && view.queue_length > 0 {
+                return Err(format!("{name} and all others are free and somebody waits for it"));
             }
         }
         Ok(())
@@ -99,7 +102,8 @@ impl Invariants {
     }
 
     /// Renewals are no events: their answers tell the new deadline.
-    fn follow_answers(&mut self, group: &Group, applied: &Applied, now: ClusterTime) {
+    fn follow_answers(&mut self, group: &Group, applied: &Applied, table: &LockTable) {
+        let now = table.now();
         for (op, outcome) in group.ops.iter().zip(&applied.outcomes) {
             let (Op::Acquire(holdfast_core::Acquire { key, .. })
             | Op::AcquireShare(holdfast_core::Acquire { key, .. }, _)
@@ -110,6 +114,17 @@ impl Invariants {
             let Ok(Answer::Granted(grant)) = outcome else { continue };
             if let Some((_, told)) = self.holds.get_mut(&grant.fence).filter(|(_, told)| told.key == *key) {
                 told.deadline = now.after(grant.expires_in_ms);
+            }
+        }
+        for outcome in &applied.outcomes {
+            let Ok(Answer::GrantedMany(grant)) = outcome else { continue };
+            for (lock, fence) in &grant.fences {
+                // Each has a deadline of its own; the answer has the first one.
+                let holders = table.view(lock, now).holders;
+                let Some(holder) = holders.iter().find(|holder| holder.fence == *fence) else { continue };
+                if let Some((_, told)) = self.holds.get_mut(fence) {
+                    told.deadline = now.after(holder.expires_in_ms);
+                }
             }
         }
     }

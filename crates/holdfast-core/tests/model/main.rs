@@ -5,7 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without has to be there")]
 
+mod cycles;
 mod invariants;
+mod many;
 mod naive;
 mod replay;
 mod script;

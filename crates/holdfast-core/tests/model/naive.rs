@@ -1,5 +1,6 @@
 //! The rules written a second time, as plainly as can be: one list of attempts, searched from end to end.
 //!
+//! Attempts at many locks are in `many.rs`, waits that close a cycle in `cycles.rs`.
 //! Nothing here is shared with the implementation but the vocabulary of commands, outcomes and events.
 
 use holdfast_core::{
@@ -34,13 +35,15 @@ pub(crate) enum State {
 #[derive(Clone)]
 pub(crate) struct Attempt {
     /// In the order in which they came.
-    number: u64,
+    pub(super) number: u64,
     /// As it was first asked for.
     pub(crate) asked: Acquire,
     pub(crate) share: Share,
+    /// The attempt at many locks that it is a part of.
+    pub(crate) many: Option<AttemptKey>,
     /// Where its clients may be: all that asked while it waited, the one that was told when it holds, none if there may
     /// be several of those.
-    homes: Vec<Home>,
+    pub(super) homes: Vec<Home>,
     pub(crate) state: State,
 }
 
@@ -56,12 +59,14 @@ pub(crate) struct Naive {
     pub(crate) fence: u64,
     pub(crate) seq: u64,
     pub(crate) cluster: Option<ClusterId>,
-    attempts: Vec<Attempt>,
-    numbers: u64,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) numbers: u64,
     /// Of the locks that somebody uses with one.
-    limits: Vec<(LockName, u32)>,
+    pub(super) limits: Vec<(LockName, u32)>,
     nodes: Vec<Node>,
     folders: Vec<(NodeId, StorageId)>,
+    /// How attempts at many locks have ended, when the last of their locks was.
+    pub(super) ends_of_many: Vec<(AttemptKey, Cause, Option<Fence>, u64)>,
     events: Vec<Event>,
 }
 
@@ -89,13 +94,17 @@ impl Naive {
             Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
             Op::Release { key, .. } => self.release(key),
             Op::Abandon { key, home, .. } => {
-                if let Some(at) = self.find_live(key).filter(|at| self.attempts[*at].homes.contains(home)) {
-                    self.attempts[at].homes.retain(|known| known != home);
-                    if self.attempts[at].homes.is_empty() {
-                        self.end(at, Cause::Abandoned);
-                    }
-                }
+                self.abandon(key, *home);
                 Ok(Answer::Done)
+            }
+            Op::AcquireMany(new) => self.acquire_many(new),
+            Op::RenewMany { key, named, ttl } => {
+                let named = named.as_ref().map(|places| places.iter().cloned().collect());
+                self.renew_many(key, named, *ttl)
+            }
+            Op::ReleaseMany { key, named } => {
+                let named = named.as_ref().map(|places| places.iter().cloned().collect());
+                self.release_many(key, named)
             }
             Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
             Op::Vouch { node, boot } => {
@@ -116,6 +125,19 @@ impl Naive {
         }
     }
 
+    fn abandon(&mut self, key: &AttemptKey, home: Home) {
+        let Some(at) = self.find_live(key) else { return };
+        let at = self.first_of(at);
+        if self.attempts[at].homes.contains(&home) {
+            for part in self.parts_of(at) {
+                self.attempts[part].homes.retain(|known| *known != home);
+            }
+            if self.attempts[at].homes.is_empty() {
+                self.end_all(at, Cause::Abandoned);
+            }
+        }
+    }
+
     fn acquire(&mut self, new: &Acquire, share: Share) -> Outcome {
         self.attempts.retain(|attempt| attempt.asked.key != new.key || attempt.is_known(self.now));
         let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share) };
@@ -130,7 +152,13 @@ impl Naive {
         };
         let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
         let is_metadata_known = new.metadata == as_before.metadata || new.metadata == *proclaimed;
-        if share != known.share || !is_ttl_known || !is_metadata_known || new.owner != as_before.owner {
+        let is_part_of_a_wait = known.many.is_some() && !known.holds();
+        if share != known.share
+            || is_part_of_a_wait
+            || !is_ttl_known
+            || !is_metadata_known
+            || new.owner != as_before.owner
+        {
             return Err(Rejection::TokenConflict);
         }
         if let State::Waits { until, .. } = &mut known.state {
@@ -156,15 +184,18 @@ impl Naive {
         if let (false, Some(limit)) = (is_used, share.limit()) {
             self.limits.push((new.lock.clone(), limit));
         }
-        let is_first = self.holders(&new.lock).is_empty() || self.present_waiters(&new.lock).is_empty();
-        let is_free = is_first && self.has_room(&new.lock, share);
+        let is_free = self.is_free(&new.lock, share);
         if !is_free && new.wait.ms() == 0 {
             return Err(self.held(&new.lock));
+        }
+        if !is_free && self.closes_a_cycle(&new.owner, &[(&new.lock, share)]) {
+            return Err(Rejection::Deadlock { cycle: Vec::new() });
         }
         self.numbers += 1;
         let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
         let homes = vec![new.home];
-        self.attempts.push(Attempt { number: self.numbers, asked: new.clone(), share, homes, state });
+        let (number, asked) = (self.numbers, new.clone());
+        self.attempts.push(Attempt { number, asked, share, many: None, homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
             self.grant(at, false);
@@ -206,14 +237,24 @@ impl Naive {
         }
     }
 
-    fn renew_at(&mut self, at: usize, ttl: Option<Ttl>) -> Answer {
+    pub(super) fn renew_at(&mut self, at: usize, ttl: Option<Ttl>) -> Answer {
         let attempt = &mut self.attempts[at];
         let State::Holds(hold) = &mut attempt.state else { panic!("only a hold is renewed") };
         hold.ttl = ttl.unwrap_or(hold.ttl);
         hold.deadline = self.now + hold.ttl.ms();
-        hold.back_to = None;
-        attempt.homes.clear();
-        Answer::Granted(attempt.grant(self.now))
+        let answer = Answer::Granted(attempt.grant(self.now));
+        self.note_claimed(at);
+        answer
+    }
+
+    /// Whoever did something about the hold, or another one of the same attempt, knows of its grant.
+    pub(super) fn note_claimed(&mut self, at: usize) {
+        for part in self.parts_of(at) {
+            self.attempts[part].homes.clear();
+            if let State::Holds(hold) = &mut self.attempts[part].state {
+                hold.back_to = None;
+            }
+        }
     }
 
     fn proclaim(&mut self, key: &AttemptKey, metadata: &Metadata) -> Outcome {
@@ -243,7 +284,9 @@ impl Naive {
         };
         let is_alone = |attempt: &Attempt| attempt.share == Share::Exclusive;
         let waiting = self.present_waiters(lock);
-        let mut chosen = waiting.iter().filter(|(waiter, _)| is_alone(waiter) && waiter.asked.owner == *to);
+        // Who waits for other locks, too, cannot be given this one alone.
+        let can_lead = |waiter: &Attempt| is_alone(waiter) && waiter.many.is_none();
+        let mut chosen = waiting.iter().filter(|(waiter, _)| can_lead(waiter) && waiter.asked.owner == *to);
         let next = chosen.next().map(|(waiter, _)| waiter.asked.key);
         let next = next.filter(|_| is_alone(&self.attempts[at])).ok_or(Rejection::NoSuchCandidate)?;
         self.conclude(at, Cause::HandedOver);
@@ -276,25 +319,32 @@ impl Naive {
         });
         let at = found.ok_or(Rejection::NotHolder)?;
         let State::Holds(hold) = self.attempts[at].state.clone() else { panic!("it was a hold") };
+        let (since, until) = hold.back_to.unwrap();
         for home in &self.attempts[at].homes {
             for node in self.nodes.iter_mut().filter(|node| node.id == home.node && node.boot == home.boot) {
                 node.vouched_until = node.vouched_until.min(self.now);
             }
         }
-        self.tell(
-            at,
-            Happening::Ended { fence, cause: Cause::Unclaimed, held_ms: self.now - hold.granted_at },
-        );
-        let (since, until) = hold.back_to.unwrap();
-        self.attempts[at].state = State::Waits { since, until };
-        if until <= self.now {
-            self.end(at, Cause::WaitTimeout);
+        let parts = self.parts_of(at);
+        let mut locks = vec![lock.clone()];
+        let homes = self.attempts[at].homes.clone();
+        for part in parts {
+            let State::Holds(hold) = self.attempts[part].state.clone() else { panic!("it was a hold") };
+            let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
+            self.tell(part, Happening::Ended { fence, cause: Cause::Unclaimed, held_ms });
+            self.attempts[part].state = State::Waits { since, until };
+            self.attempts[part].homes = homes.clone();
+            locks.push(self.attempts[part].asked.lock.clone());
         }
-        self.hand_over(lock);
+        if until <= self.now {
+            self.conclude(at, Cause::WaitTimeout);
+        }
+        self.hand_over_in_turn(locks);
+        self.hand_all_over();
         Ok(Answer::Done)
     }
 
-    fn vouch(&mut self, id: NodeId, boot: u32) {
+    pub(super) fn vouch(&mut self, id: NodeId, boot: u32) {
         let vouched_until = self.now + VOUCHED_MS;
         match self.nodes.iter_mut().find(|node| node.id == id) {
             Some(node) if boot < node.boot => return,
@@ -313,22 +363,60 @@ impl Naive {
         let mut too_large: Vec<_> = self.waiters(lock).filter(|(_, w)| w.share.permits() > limit).collect();
         too_large.sort_by_key(|(_, waiter)| waiter.number);
         let too_large: Vec<_> = too_large.iter().map(|(_, waiter)| waiter.asked.key).collect();
+        let mut locks = vec![lock.clone()];
         for key in too_large {
             let at = self.find_live(&key).unwrap();
-            self.conclude(at, Cause::LimitChanged);
+            locks.extend(self.conclude(at, Cause::LimitChanged));
         }
-        self.hand_over(lock);
+        self.hand_over_in_turn(locks);
         Ok(Answer::Done)
     }
 
     /// Ends an attempt for good and hands its lock on. Some ends are remembered.
-    fn end(&mut self, at: usize, cause: Cause) {
-        let lock = self.attempts[at].asked.lock.clone();
-        self.conclude(at, cause);
-        self.hand_over(&lock);
+    pub(super) fn end(&mut self, at: usize, cause: Cause) {
+        let locks = self.conclude(at, cause);
+        self.hand_over_in_turn(locks);
     }
 
-    fn conclude(&mut self, at: usize, cause: Cause) {
+    /// Ends a hold, or a wait with all its parts: gives the locks that are concerned.
+    pub(super) fn conclude(&mut self, at: usize, cause: Cause) -> Vec<LockName> {
+        if self.attempts[at].holds() {
+            return vec![self.conclude_hold(at, cause)];
+        }
+        let mut keys = vec![self.attempts[at].asked.key];
+        let others = self.parts_of(at).into_iter().filter(|part| *part != at);
+        keys.extend(others.map(|part| self.attempts[part].asked.key));
+        if let (Some(many), Cause::Released) = (self.attempts[at].many, cause) {
+            self.note_end_of(many, cause, None);
+        }
+        let mut locks = Vec::new();
+        for key in keys {
+            let at = self.find_live(&key).unwrap();
+            locks.push(self.conclude_part(at, cause));
+        }
+        locks
+    }
+
+    fn conclude_hold(&mut self, at: usize, cause: Cause) -> LockName {
+        let many = self.attempts[at].many;
+        let State::Holds(hold) = &self.attempts[at].state else { panic!("it is a hold") };
+        let fence = Some(Fence(hold.fence));
+        let lock = self.conclude_part(at, cause);
+        let Some(many) = many else { return lock };
+        match self.attempts.iter().position(|other| other.many == Some(many) && other.holds()) {
+            Some(rest) => self.note_claimed(rest),
+            None => self.note_end_of(many, cause, fence),
+        }
+        lock
+    }
+
+    fn note_end_of(&mut self, many: AttemptKey, cause: Cause, fence: Option<Fence>) {
+        self.ends_of_many.retain(|(key, ..)| *key != many);
+        self.ends_of_many.push((many, cause, fence, self.now));
+    }
+
+    fn conclude_part(&mut self, at: usize, cause: Cause) -> LockName {
+        let lock = self.attempts[at].asked.lock.clone();
         let fence = match &self.attempts[at].state {
             State::Holds(hold) => {
                 let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
@@ -344,23 +432,51 @@ impl Naive {
         if fence.is_none() && cause != Cause::Released {
             self.attempts.remove(at);
         }
+        lock
     }
 
-    /// The first who waits and is present gets what he wants if there is room for him, and then the next.
-    fn hand_over(&mut self, lock: &LockName) {
-        loop {
-            let present = self.waiters(lock).filter(|(_, waiter)| self.is_present(waiter));
-            match present.min_by_key(|(_, waiter)| waiter.number) {
-                Some((at, waiter)) if self.has_room(lock, waiter.share) => self.grant(at, true),
-                _ => return,
+    pub(super) fn hand_over(&mut self, lock: &LockName) {
+        self.hand_over_in_turn(vec![lock.clone()]);
+    }
+
+    /// The first who waits and is present gets what he wants if there is room for him, and then the next; whoever gets
+    /// several locks makes room in other queues, which come afterwards.
+    pub(super) fn hand_over_in_turn(&mut self, mut locks: Vec<LockName>) {
+        while !locks.is_empty() {
+            let lock = locks.remove(0);
+            while let Some(next) = self.next_at(&lock) {
+                let parts = self.parts_of(next);
+                if !parts.iter().all(|part| self.next_at(&self.attempts[*part].asked.lock) == Some(*part)) {
+                    break;
+                }
+                for (nth, part) in parts.iter().enumerate() {
+                    if nth > 0 {
+                        self.attempts[*part].homes.clear(); // The first one is claimed for all.
+                    }
+                    self.grant(*part, nth == 0);
+                    if self.attempts[*part].many.is_some() {
+                        locks.push(self.attempts[*part].asked.lock.clone());
+                    }
+                }
             }
         }
+    }
+
+    /// Who is present and first in the queue, if there is room for him.
+    fn next_at(&self, lock: &LockName) -> Option<usize> {
+        let present = self.waiters(lock).filter(|(_, waiter)| self.is_present(waiter));
+        let (at, next) = present.min_by_key(|(_, waiter)| waiter.number)?;
+        self.has_room(lock, next.share).then_some(at)
     }
 
     fn hand_all_over(&mut self) {
         let mut locks: Vec<_> = self.attempts.iter().map(|attempt| attempt.asked.lock.clone()).collect();
         locks.sort_unstable();
         locks.iter().for_each(|lock| self.hand_over(lock));
+    }
+
+    pub(crate) fn is_free(&self, lock: &LockName, share: Share) -> bool {
+        self.has_room(lock, share) && self.present_waiters(lock).is_empty()
     }
 
     fn has_room(&self, lock: &LockName, share: Share) -> bool {
@@ -370,7 +486,7 @@ impl Naive {
             Share::Shared => holders.iter().all(|(holder, _)| holder.share == Share::Shared),
             Share::Permits(_) => {
                 let out: u32 = holders.iter().map(|(holder, _)| holder.share.permits()).sum();
-                out + share.permits() <= self.limit(lock).unwrap()
+                out + share.permits() <= self.limit(lock).or(share.limit()).unwrap()
             }
         }
     }
@@ -384,7 +500,7 @@ impl Naive {
         self.limits.iter().find(|(name, _)| name == lock).map(|(_, limit)| *limit)
     }
 
-    fn grant(&mut self, at: usize, from_queue: bool) {
+    pub(super) fn grant(&mut self, at: usize, from_queue: bool) {
         let State::Waits { since, until } = self.attempts[at].state else {
             panic!("only a waiter is granted")
         };
@@ -398,7 +514,7 @@ impl Naive {
         self.tell(at, Happening::Acquired { fence: Fence(self.fence), ttl, metadata, from_queue });
     }
 
-    fn tell(&mut self, at: usize, what: Happening) {
+    pub(super) fn tell(&mut self, at: usize, what: Happening) {
         self.seq += 1;
         let Acquire { lock, owner, key, .. } = self.attempts[at].asked.clone();
         let is_beginning = matches!(what, Happening::Queued | Happening::Acquired { .. });
@@ -409,23 +525,23 @@ impl Naive {
         self.events.push(Event { seq: self.seq, lock, owner, key, home, what });
     }
 
-    fn held(&self, lock: &LockName) -> Rejection {
-        let (holder, hold) = self.holders(lock)[0];
+    pub(crate) fn held(&self, lock: &LockName) -> Rejection {
+        let holders = self.holders(lock);
         Rejection::Held {
-            holder: HolderSummary {
+            holder: holders.first().map(|(holder, hold)| HolderSummary {
                 owner: holder.asked.owner.clone(),
                 fence: Fence(hold.fence),
                 expires_in_ms: hold.deadline - self.now,
-            },
+            }),
             queue_length: self.present_waiters(lock).len() as u64,
         }
     }
 
-    fn find(&self, key: &AttemptKey) -> Option<usize> {
+    pub(super) fn find(&self, key: &AttemptKey) -> Option<usize> {
         self.attempts.iter().position(|attempt| attempt.asked.key == *key && attempt.is_known(self.now))
     }
 
-    fn find_live(&self, key: &AttemptKey) -> Option<usize> {
+    pub(super) fn find_live(&self, key: &AttemptKey) -> Option<usize> {
         self.find(key).filter(|at| self.attempts[*at].deadline().is_some())
     }
 
@@ -434,14 +550,14 @@ impl Naive {
         live.min_by_key(|at| (self.attempts[*at].deadline(), self.attempts[*at].number))
     }
 
-    fn is_present(&self, attempt: &Attempt) -> bool {
+    pub(super) fn is_present(&self, attempt: &Attempt) -> bool {
         attempt.homes.iter().any(|home| {
             let mut nodes = self.nodes.iter();
             nodes.any(|node| node.id == home.node && node.boot == home.boot && node.vouched_until > self.now)
         })
     }
 
-    fn waiters(&self, lock: &LockName) -> impl Iterator<Item = (usize, &Attempt)> {
+    pub(super) fn waiters(&self, lock: &LockName) -> impl Iterator<Item = (usize, &Attempt)> {
         let waits = |attempt: &Attempt| matches!(attempt.state, State::Waits { .. });
         self.attempts.iter().enumerate().filter(move |(_, a)| a.asked.lock == *lock && waits(a))
     }
@@ -455,7 +571,8 @@ impl Naive {
         let has_open = self.attempts.iter().any(|waiter| {
             let lock = &waiter.asked.lock;
             let waits = matches!(waiter.state, State::Waits { .. });
-            waits && !self.holders(lock).is_empty() && !self.is_full(lock)
+            let is_open = !self.holders(lock).is_empty() || !self.present_waiters(lock).is_empty();
+            waits && is_open && !self.is_full(lock)
         });
         due.into_iter().chain(lapse.filter(|_| has_open)).min()
     }
@@ -505,7 +622,9 @@ impl Naive {
         let mut held: Vec<_> = self.attempts.iter().filter(|a| a.holds()).map(|a| &a.asked.lock).collect();
         held.sort_unstable();
         held.dedup();
-        let waiting = self.attempts.iter().filter(|a| matches!(a.state, State::Waits { .. })).count();
+        let is_counted =
+            |at: &usize| matches!(self.attempts[*at].state, State::Waits { .. }) && self.first_of(*at) == *at;
+        let waiting = (0..self.attempts.len()).filter(is_counted).count();
         (held.len() as u64, waiting as u64)
     }
 
@@ -515,12 +634,12 @@ impl Naive {
 }
 
 impl Attempt {
-    fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         matches!(self.state, State::Holds(_))
     }
 
     /// None once it has ended.
-    fn deadline(&self) -> Option<u64> {
+    pub(super) fn deadline(&self) -> Option<u64> {
         match &self.state {
             State::Waits { until, .. } => Some(*until),
             State::Holds(hold) => Some(hold.deadline),
@@ -544,7 +663,7 @@ impl Attempt {
     }
 }
 
-fn told(cause: Cause) -> Rejection {
+pub(crate) fn told(cause: Cause) -> Rejection {
     match cause {
         Cause::Expired => Rejection::LeaseExpired,
         Cause::Forced => Rejection::LeaseForced,

@@ -6,15 +6,15 @@
 use std::fmt;
 
 use holdfast_core::{
-    Acquire, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Limit, LockName, Metadata, NodeId, Op,
-    Owner, Permits, Share, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Item, Limit, LockName,
+    Metadata, NodeId, Op, Owner, Permits, Place, Several, Share, StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
 use crate::naive::Naive;
 
 pub(crate) const LOCKS: [&str; 3] = ["a", "b", "c"];
-const PEOPLE: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+const PEOPLE: [&str; 5] = ["alice", "bob", "carol", "dave", "anonymous"];
 /// The first is what an acquire says, the second what an odd one says.
 const VALUES: [&str; 4] = ["{}", "{\"odd\":1}", "null", "\"http://node/\""];
 const TTLS: [u64; 5] = [100, 150, 500, 1_000, 80_000];
@@ -89,6 +89,64 @@ pub(crate) enum Deed {
         who: Who,
         to: usize,
     },
+    /// `odd` as with a single lock, but that nobody has metadata.
+    AcquireMany {
+        whos: Whos,
+        wait: usize,
+        home: Home,
+        odd: usize,
+    },
+    /// `named`: the locks, else all that the attempt holds.
+    RenewMany {
+        whos: Whos,
+        named: bool,
+        ttl: Option<usize>,
+    },
+    ReleaseMany {
+        whos: Whos,
+        named: bool,
+    },
+}
+
+/// Some of the locks, in some order, and a person, who has the same token for them as for each alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Whos {
+    locks: Vec<usize>,
+    person: usize,
+}
+
+impl Whos {
+    fn each(&self) -> impl Iterator<Item = Who> {
+        let person = self.person;
+        self.locks.iter().map(move |lock| Who { lock: *lock, person })
+    }
+
+    fn key(&self) -> AttemptKey {
+        AttemptKey([200 + self.person as u8; 16])
+    }
+
+    fn places(&self) -> Vec<Place> {
+        self.each().map(|who| Place { lock: who.lock(), key: who.key() }).collect()
+    }
+
+    fn named(&self, named: bool) -> Option<Several<Place>> {
+        named.then(|| Several::new(self.places()).unwrap())
+    }
+
+    fn acquire(&self, wait: usize, home: Home, odd: usize) -> AcquireMany {
+        let item = |who: Who| Item {
+            place: Place { lock: who.lock(), key: who.key() },
+            share: if odd == 4 { permits(2, 1) } else { who.share() },
+        };
+        AcquireMany {
+            key: self.key(),
+            items: Several::new(self.each().map(item).collect()).unwrap(),
+            owner: Owner::new(if odd == 1 { "mallory" } else { PEOPLE[self.person] }).unwrap(),
+            ttl: Ttl::from_ms(if odd == 2 { 777 } else { TTLS[self.person % TTLS.len()] }).unwrap(),
+            wait: Wait::from_ms(WAITS[wait]).unwrap(),
+            home,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -213,6 +271,15 @@ impl Deed {
             Self::HandOver { who, to } => {
                 Op::HandOver { lock: who.lock(), key: who.key(), to: Owner::new(owner(*to)).unwrap() }
             }
+            Self::AcquireMany { whos, wait, home, odd } => Op::AcquireMany(whos.acquire(*wait, *home, *odd)),
+            Self::RenewMany { whos, named, ttl } => Op::RenewMany {
+                key: whos.key(),
+                named: whos.named(*named),
+                ttl: ttl.map(|ttl| Ttl::from_ms(TTLS[ttl]).unwrap()),
+            },
+            Self::ReleaseMany { whos, named } => {
+                Op::ReleaseMany { key: whos.key(), named: whos.named(*named) }
+            }
         }
     }
 }
@@ -227,10 +294,20 @@ fn whos() -> impl Strategy<Value = Who> {
     (0..LOCKS.len(), 0..PEOPLE.len()).prop_map(|(lock, person)| Who { lock, person })
 }
 
+fn many_whos() -> impl Strategy<Value = Whos> {
+    let locks = Just((0..LOCKS.len()).collect::<Vec<_>>()).prop_shuffle();
+    let some = prop_oneof![1 => Just(1_usize), 6 => Just(2), 2 => Just(3)];
+    (locks, some, 0..PEOPLE.len()).prop_map(|(mut locks, some, person)| {
+        locks.truncate(some);
+        Whos { locks, person }
+    })
+}
+
 fn deeds() -> impl Strategy<Value = Deed> {
     let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=4_usize];
     let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
     let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
+    let odd_many = prop_oneof![20 => Just(0_usize), 1 => 1..=4_usize];
     prop_oneof![
         12 => (whos(), 0..WAITS.len(), homes(), odd)
             .prop_map(|(who, wait, home, odd)| Deed::Acquire { who, wait, home, odd }),
@@ -244,6 +321,11 @@ fn deeds() -> impl Strategy<Value = Deed> {
         1 => (0..LOCKS.len(), 1..=5_u64).prop_map(|(lock, limit)| Deed::SetLimit { lock, limit }),
         2 => (whos(), 0..VALUES.len()).prop_map(|(who, value)| Deed::Proclaim { who, value }),
         3 => (whos(), 0..=PEOPLE.len()).prop_map(|(who, to)| Deed::HandOver { who, to }),
+        6 => (many_whos(), 0..WAITS.len(), homes(), odd_many)
+            .prop_map(|(whos, wait, home, odd)| Deed::AcquireMany { whos, wait, home, odd }),
+        2 => (many_whos(), any::<bool>(), proptest::option::of(0..TTLS.len()))
+            .prop_map(|(whos, named, ttl)| Deed::RenewMany { whos, named, ttl }),
+        3 => (many_whos(), any::<bool>()).prop_map(|(whos, named)| Deed::ReleaseMany { whos, named }),
     ]
 }
 
@@ -291,6 +373,17 @@ impl fmt::Display for When {
     }
 }
 
+impl fmt::Display for Whos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.locks.iter().map(|lock| LOCKS[*lock]).collect();
+        write!(f, "{} [{}]", PEOPLE[self.person], names.join(", "))
+    }
+}
+
+fn all_or(named: bool) -> &'static str {
+    if named { "these" } else { "all" }
+}
+
 impl fmt::Display for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subject = |who: &Who| format!("{} {}", PEOPLE[who.person], LOCKS[who.lock]);
@@ -316,6 +409,14 @@ impl fmt::Display for Deed {
             Self::SetLimit { lock, limit } => write!(f, "the limit of {} is {limit}", LOCKS[*lock]),
             Self::Proclaim { who, value } => write!(f, "{} proclaim {}", subject(who), VALUES[*value]),
             Self::HandOver { who, to } => write!(f, "{} hand over to {}", subject(who), owner(*to)),
+            Self::AcquireMany { whos, wait, home, odd } => {
+                let odd = ["", ", other owner", ", other TTL", "", ", other share"][*odd];
+                write!(f, "{whos} acquire wait {} at {}{odd}", WAITS[*wait], place(home))
+            }
+            Self::RenewMany { whos, named, ttl } => {
+                write!(f, "{whos} renew {} ttl {:?}", all_or(*named), ttl.map(|ttl| TTLS[ttl]))
+            }
+            Self::ReleaseMany { whos, named } => write!(f, "{whos} release {}", all_or(*named)),
         }
     }
 }

@@ -188,7 +188,7 @@ pub(crate) fn unclaim(lock: &str, fence: Fence) -> Op {
 }
 
 /// A stand-in for the hash over the lock's name and the token.
-fn key_of(lock: &str, token: &str) -> AttemptKey {
+pub(crate) fn key_of(lock: &str, token: &str) -> AttemptKey {
     let fnv = |basis: u64| {
         let text = lock.bytes().chain([0]).chain(token.bytes());
         text.fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a story cannot go on without has to be there")]
 
+mod deadlocks;
 mod deed;
 mod elections;
 mod events;
@@ -9,6 +10,8 @@ mod fences;
 mod happened;
 mod identity;
 mod leases;
+mod many;
+mod many_deed;
 mod names_and_limits;
 mod presence;
 mod queue;

@@ -126,7 +126,7 @@ fn a_try_that_does_not_wait_is_told_who_is_in_the_way_and_takes_no_place() {
     let fence = story.grants(0, acquire(ALICE, "db").ttl_ms(10_000)).fence;
     story.queues(0, acquire(BOB, "db").wait_ms(60_000));
     match story.refuses(4_000, acquire(CAROL, "db")) {
-        Rejection::Held { holder, queue_length } => {
+        Rejection::Held { holder: Some(holder), queue_length } => {
             assert_eq!((holder.owner.as_str(), holder.fence, holder.expires_in_ms), ("alice", fence, 6_000));
             assert_eq!(queue_length, 1);
         }
@@ -213,7 +213,9 @@ fn a_newcomer_in_the_same_entry_as_the_release_does_not_overtake_those_who_wait(
     let outcomes: Vec<Outcome> =
         story.do_together(1, &[release(ALICE, "db"), acquire(CAROL, "db"), acquire(DAVE, "db").wait_ms(500)]);
     assert_eq!(outcomes[0], Ok(Answer::Released { fence: Some(Fence(1)) }));
-    assert!(matches!(&outcomes[1], Err(Rejection::Held { holder, .. }) if holder.owner.as_str() == "bob"));
+    assert!(
+        matches!(&outcomes[1], Err(Rejection::Held { holder: Some(holder), .. }) if holder.owner.as_str() == "bob")
+    );
     assert_eq!(outcomes[2], Ok(Answer::Queued { place: 1 }));
 }
 

@@ -9,6 +9,7 @@ use holdfast_core::{
 
 use crate::deed::Deed;
 use crate::happened::Happened;
+use crate::many_deed::ManyDeed;
 
 /// How often a living node vouches for those who wait at it.
 const VOUCH_EVERY_MS: u64 = 500;
@@ -49,6 +50,18 @@ impl Story {
         self.pass_until(at_ms);
         let op = self.op(deed);
         self.entry(at_ms, vec![op]).remove(0)
+    }
+
+    /// Somebody does something to many locks.
+    pub(crate) fn does_many(&mut self, at_ms: u64, deed: &ManyDeed) -> Outcome {
+        self.pass_until(at_ms);
+        self.calls += 1;
+        let node = NodeId(deed.node());
+        let home = Home { node, boot: self.starts[&node], call: self.calls };
+        if deed.is_acquire() {
+            self.last_homes.extend(deed.keys().into_iter().map(|key| (key, home)));
+        }
+        self.entry(at_ms, vec![deed.op(home)]).remove(0)
     }
 
     /// Several people do something in the same entry.

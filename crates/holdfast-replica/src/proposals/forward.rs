@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use holdfast_core::EncodedOp;
+use holdfast_core::{Answer, EncodedOp, Outcome, Rejection};
 use openraft_rt::{Instant as _, Select2};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -16,6 +16,9 @@ use crate::world::{CallError, CallKind, PeerAddress, PeerLane, Runtime};
 
 /// How often a node that waits for the leader's answer looks whether it still leads.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Answers about many locks in one reply, in bytes: with all others it must fit into a frame between peers.
+const LONG_ANSWERS_BYTES_MAX: usize = 2 << 20;
 
 impl<R: Runtime> Paths<R> {
     pub(super) async fn forward(
@@ -99,10 +102,11 @@ pub(crate) async fn serve<R: Runtime>(proposals: &Proposals<R>, call: ProposeCal
         })
         .collect();
     let mut answers = Vec::with_capacity(told.len());
+    let mut left = LONG_ANSWERS_BYTES_MAX;
     for told in told {
         answers.push(match told {
             Ok(told) => match told.await {
-                Ok(Ok(outcome)) => Forwarded::Done(outcome),
+                Ok(Ok(outcome)) => told_within(&mut left, outcome),
                 Ok(Err(Unanswered::UnknownOutcome(_))) | Err(_) => Forwarded::Unknown,
                 Ok(Err(_)) => Forwarded::NoEffect,
             },
@@ -110,4 +114,38 @@ pub(crate) async fn serve<R: Runtime>(proposals: &Proposals<R>, call: ProposeCal
         });
     }
     ProposeReply(answers)
+}
+
+/// An answer for which there is no room is asked for again: every command is safe to repeat.
+fn told_within(left: &mut usize, outcome: Outcome) -> Forwarded {
+    let is_long = matches!(
+        outcome,
+        Ok(Answer::GrantedMany(_) | Answer::ReleasedMany { .. }) | Err(Rejection::Deadlock { .. })
+    );
+    let len = if is_long { wire::encode(&outcome).len() } else { 0 };
+    match left.checked_sub(len) {
+        Some(rest) => {
+            *left = rest;
+            Forwarded::Done(outcome)
+        }
+        None => Forwarded::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::LockName;
+
+    use super::*;
+
+    #[test]
+    fn answers_that_do_not_fit_together_are_asked_for_again() {
+        let cycle = vec![LockName::new(&"x".repeat(LockName::LEN_MAX)).unwrap(); 1_024];
+        let outcome = Err(Rejection::Deadlock { cycle });
+        let mut left = LONG_ANSWERS_BYTES_MAX;
+        let is_told = |left: &mut usize| matches!(told_within(left, outcome.clone()), Forwarded::Done(_));
+        let told = (0..100).filter(|_| is_told(&mut left)).count();
+        assert!((1..10).contains(&told), "{told}");
+        assert!(matches!(told_within(&mut left, Ok(Answer::Done)), Forwarded::Done(_)));
+    }
 }

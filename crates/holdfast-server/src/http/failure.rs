@@ -20,20 +20,27 @@ pub(crate) const RETRY_AFTER_MAX_S: u64 = 60;
 pub(crate) struct Failure {
     code: ErrorCode,
     detail: Cow<'static, str>,
+    /// Which of many locks it is about.
+    name: Option<String>,
     extra: Extra,
 }
 
 #[derive(Debug)]
 enum Extra {
     Nothing,
-    HeldBy { holder: HeldBy, queue_length: u64 },
+    /// None holds it where it is kept free for somebody who waits for other locks as well.
+    HeldBy {
+        holder: Option<HeldBy>,
+        queue_length: u64,
+    },
     Limit(u32),
+    Cycle(Vec<String>),
     Allow(&'static str),
 }
 
 impl Failure {
     pub(crate) fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), extra: Extra::Nothing }
+        Self { code, detail: detail.into(), name: None, extra: Extra::Nothing }
     }
 
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
@@ -61,8 +68,11 @@ impl Failure {
     pub(crate) fn into_answer(self, request_id: &HeaderValue) -> Answer {
         let mut problem = Problem::new(self.code, self.detail);
         problem.request_id = request_id.to_str().ok().map(Into::into);
+        problem.name = self.name;
         let retry_after_s = match &self.extra {
-            Extra::HeldBy { holder, .. } => Some(retry_after_s(holder.expires_in_ms)),
+            Extra::HeldBy { holder, .. } => {
+                Some(retry_after_s(holder.as_ref().map_or(0, |holder| holder.expires_in_ms)))
+            }
             _ if self.code.status() == 503 => Some(1),
             _ => None,
         };
@@ -71,8 +81,9 @@ impl Failure {
             Extra::Nothing => {}
             Extra::Allow(methods) => allow = Some(methods),
             Extra::Limit(limit) => problem.limit = Some(limit),
+            Extra::Cycle(cycle) => problem.cycle = Some(cycle),
             Extra::HeldBy { holder, queue_length } => {
-                problem.holder = Some(holder);
+                problem.holder = holder;
                 problem.queue_length = Some(queue_length);
             }
         }
@@ -103,7 +114,9 @@ fn retry_after_s(expires_in_ms: u64) -> u64 {
 /// The code for everything that a replica may say instead of a success.
 fn code_of(failure: &CallFailure) -> ErrorCode {
     match failure {
-        CallFailure::Rejected(rejection) => match rejection {
+        CallFailure::Rejected(rejection) => match innermost(rejection) {
+            Rejection::Of { .. } => ErrorCode::Internal,
+            Rejection::Deadlock { .. } => ErrorCode::Deadlock,
             Rejection::Held { .. } => ErrorCode::Held,
             Rejection::LeaseExpired => ErrorCode::LeaseExpired,
             Rejection::LeaseReleased | Rejection::HandedOver => ErrorCode::LeaseReleased,
@@ -124,6 +137,14 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
     }
 }
 
+/// What was said, without the lock that it was said of.
+fn innermost(rejection: &Rejection) -> &Rejection {
+    match rejection {
+        Rejection::Of { why, .. } => why,
+        other => other,
+    }
+}
+
 /// What to do about it; nothing where the code says it all.
 fn advice(code: ErrorCode) -> &'static str {
     match code {
@@ -137,6 +158,9 @@ fn advice(code: ErrorCode) -> &'static str {
             "Repeat an attempt with the same owner, ttl_ms, metadata or value, mode, limit and permits, or use a new token."
         }
         ErrorCode::NoSuchCandidate => "The leader goes on leading.",
+        ErrorCode::Deadlock => {
+            "Nothing was done. Release what is held of these locks, and take them again, all in one call if you can."
+        }
         ErrorCode::NoLimit => "It is set by the first acquire that names one.",
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",
@@ -151,14 +175,22 @@ impl From<CallFailure> for Failure {
     fn from(failure: CallFailure) -> Self {
         let code = code_of(&failure);
         let detail = sentence(&failure.to_string(), advice(code));
-        let extra = match failure {
-            CallFailure::Rejected(Rejection::Held { holder, queue_length }) => {
-                Extra::HeldBy { holder: held_by(&holder), queue_length }
+        let CallFailure::Rejected(rejection) = failure else { return Self::new(code, detail) };
+        let name = match &rejection {
+            Rejection::Of { lock, .. } => Some(lock.as_str().to_owned()),
+            _ => None,
+        };
+        let extra = match innermost(&rejection) {
+            Rejection::Held { holder, queue_length } => {
+                Extra::HeldBy { holder: holder.as_ref().map(held_by), queue_length: *queue_length }
             }
-            CallFailure::Rejected(Rejection::LimitConflict { limit: Some(limit) }) => Extra::Limit(limit),
+            Rejection::LimitConflict { limit: Some(limit) } => Extra::Limit(*limit),
+            Rejection::Deadlock { cycle } => {
+                Extra::Cycle(cycle.iter().map(|lock| lock.as_str().to_owned()).collect())
+            }
             _ => Extra::Nothing,
         };
-        Self { code, detail: detail.into(), extra }
+        Self { name, extra, ..Self::new(code, detail) }
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) fn no_query(call: &Call<'_>) -> Result<(), Failure> {
     query(call, &[]).map(|_| ())
 }
 
-fn new_token() -> Result<Token, Failure> {
+pub(super) fn new_token() -> Result<Token, Failure> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(Token::from_random(bytes)),

@@ -1,7 +1,9 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
 use holdfast_api::{Cluster, LockState, Member, Mode, Token};
-use holdfast_core::{Fence, Grant, HolderView, LockName, LockPage, LockView, Metadata, Share, WaiterView};
+use holdfast_core::{
+    Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, Share, WaiterView,
+};
 use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,6 +20,26 @@ struct GrantBody<'a> {
     ttl_ms: u64,
     expires_in_ms: u64,
     metadata: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct GrantManyBody<'a> {
+    token: &'a str,
+    ttl_ms: u64,
+    expires_in_ms: u64,
+    grants: Vec<FenceBody<'a, u64>>,
+}
+
+#[derive(Serialize)]
+struct ReleasedManyBody<'a> {
+    released: bool,
+    locks: Vec<FenceBody<'a, Option<u64>>>,
+}
+
+#[derive(Serialize)]
+struct FenceBody<'a, F> {
+    name: &'a str,
+    fence: F,
 }
 
 #[derive(Serialize)]
@@ -87,6 +109,31 @@ pub(crate) fn grant(lock: &LockName, token: &Token, grant: &Grant) -> Vec<u8> {
 /// The answer to a release.
 pub(crate) fn released(lock: &LockName, fence: Option<Fence>) -> Vec<u8> {
     bytes(&ReleasedBody { name: lock.as_str(), fence: fence.map(|fence| fence.0), released: true })
+}
+
+/// Many grants, for their holder.
+pub(crate) fn grant_many(token: &Token, grant: &ManyGrant) -> Vec<u8> {
+    bytes(&GrantManyBody {
+        token: token.expose(),
+        ttl_ms: grant.ttl.ms(),
+        expires_in_ms: grant.expires_in_ms,
+        grants: grant
+            .fences
+            .iter()
+            .map(|(lock, fence)| FenceBody { name: lock.as_str(), fence: fence.0 })
+            .collect(),
+    })
+}
+
+/// The answer to a release of many locks.
+pub(crate) fn released_many(fences: &[(LockName, Option<Fence>)]) -> Vec<u8> {
+    bytes(&ReleasedManyBody {
+        released: true,
+        locks: fences
+            .iter()
+            .map(|(lock, fence)| FenceBody { name: lock.as_str(), fence: fence.map(|fence| fence.0) })
+            .collect(),
+    })
 }
 
 /// A lock, for everybody.

@@ -23,11 +23,14 @@ pub(crate) enum Route {
     Resign,
     HandOver,
     GetElection,
+    AcquireMany,
+    RenewMany,
+    ReleaseMany,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -46,6 +49,9 @@ impl Route {
         Self::Resign,
         Self::HandOver,
         Self::GetElection,
+        Self::AcquireMany,
+        Self::RenewMany,
+        Self::ReleaseMany,
     ];
 
     /// The path, with `{name}` for the lock's.
@@ -69,13 +75,22 @@ impl Route {
             Self::Resign => "/v1/elections/{name}/resign",
             Self::HandOver => "/v1/elections/{name}/hand-over",
             Self::GetElection => "/v1/elections/{name}",
+            Self::AcquireMany => "/v1/acquire",
+            Self::RenewMany => "/v1/renew",
+            Self::ReleaseMany => "/v1/release",
         }
     }
 
     /// The one method that does what the path is for.
     pub(crate) fn method(self) -> Method {
         match self {
-            Self::Acquire | Self::Renew | Self::Release | Self::SetLimit => Method::POST,
+            Self::Acquire
+            | Self::Renew
+            | Self::Release
+            | Self::SetLimit
+            | Self::AcquireMany
+            | Self::RenewMany
+            | Self::ReleaseMany => Method::POST,
             Self::Campaign | Self::RenewLead | Self::Proclaim | Self::Resign | Self::HandOver => Method::POST,
             Self::Get
             | Self::List
@@ -116,6 +131,9 @@ pub(crate) fn find(path: &str) -> Destination<'_> {
     }
     let route = match path {
         "/v1/locks" => Route::List,
+        "/v1/acquire" => Route::AcquireMany,
+        "/v1/renew" => Route::RenewMany,
+        "/v1/release" => Route::ReleaseMany,
         "/v1/cluster" => Route::Cluster,
         "/livez" => Route::Livez,
         "/readyz" => Route::Readyz,

@@ -19,11 +19,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use super::answer::{Answer, AnswerBody, Reply, without_body};
 use super::elections;
 use super::failure::Failure;
-use super::handlers;
 use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
+use super::{handlers, many};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -149,6 +149,9 @@ impl Service {
             Route::Resign => handlers::release(self, call, lock_name(name)?, body).await,
             Route::HandOver => elections::hand_over(self, call, lock_name(name)?, body).await,
             Route::GetElection => elections::get(self, call, lock_name(name)?).await,
+            Route::AcquireMany => many::acquire(self, call, body).await,
+            Route::RenewMany => many::renew(self, call, body).await,
+            Route::ReleaseMany => many::release(self, call, body).await,
         }
     }
 }

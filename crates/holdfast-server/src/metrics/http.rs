@@ -221,15 +221,15 @@ mod tests {
         }
         metrics.begin(None).answered(Some(ErrorCode::NotFound), Duration::ZERO);
         let text = text_of(metrics);
-        let acquire = "route=\"/v1/locks/{name}/acquire\"";
+        let all = format!(
+            "holdfast_http_request_duration_seconds_bucket{{route=\"/v1/locks/{{name}}/acquire\",le=\"0.005\"}} {}\n",
+            ErrorCode::ALL.len()
+        );
         for line in [
+            all.as_str(),
             "holdfast_http_requests_total{route=\"/v1/locks/{name}/acquire\",status=\"409\",code=\"held\"} 1\n",
             "holdfast_http_requests_total{route=\"/v1/locks/{name}/acquire\",status=\"200\",code=\"ok\"} 0\n",
             "holdfast_http_requests_total{route=\"none\",status=\"404\",code=\"not_found\"} 1\n",
-            &format!(
-                "holdfast_http_request_duration_seconds_bucket{{{acquire},le=\"0.005\"}} {}\n",
-                ErrorCode::ALL.len()
-            ),
             "holdfast_http_request_duration_seconds_bucket{route=\"/v1/locks/{name}/acquire\",le=\"0.0025\"} 0\n",
             "holdfast_http_requests_in_flight 0\n",
         ] {

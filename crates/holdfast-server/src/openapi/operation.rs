@@ -45,6 +45,9 @@ fn operation_id(route: Route) -> &'static str {
         Route::Resign => "resign",
         Route::HandOver => "handOver",
         Route::GetElection => "getElection",
+        Route::AcquireMany => "acquireMany",
+        Route::RenewMany => "renewMany",
+        Route::ReleaseMany => "releaseMany",
     }
 }
 
@@ -84,6 +87,15 @@ fn summary(route: Route) -> &'static str {
         }
         Route::GetElection => "Shows who leads and who waits to. A name that was never used has no leader.",
         Route::Digest => "A hash of the replicated state, equal on every node at the same index.",
+        Route::AcquireMany => {
+            "Takes all of the locks or none, or waits until they are all free. Safe to repeat with the same token."
+        }
+        Route::RenewMany => {
+            "Sets what is left of the leases to the TTL: of all that this token holds, or of those named."
+        }
+        Route::ReleaseMany => {
+            "Frees all that this token holds, or those named, or takes its attempt out of all queues. Safe to repeat."
+        }
     }
 }
 
@@ -96,6 +108,9 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::Campaign => ("CampaignRequest", Required::False),
         Route::Proclaim => ("ProclaimRequest", Required::True),
         Route::HandOver => ("HandOverRequest", Required::True),
+        Route::AcquireMany => ("AcquireManyRequest", Required::True),
+        Route::RenewMany => ("RenewManyRequest", Required::True),
+        Route::ReleaseMany => ("ReleaseManyRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -110,9 +125,15 @@ fn parameters(route: Route) -> Vec<Parameter> {
         }
         Route::Get | Route::GetElection => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
-        Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {
-            vec![]
-        }
+        Route::Cluster
+        | Route::Livez
+        | Route::Readyz
+        | Route::Metrics
+        | Route::OpenApi
+        | Route::Digest
+        | Route::AcquireMany
+        | Route::RenewMany
+        | Route::ReleaseMany => vec![],
     }
 }
 

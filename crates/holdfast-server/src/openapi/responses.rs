@@ -24,12 +24,20 @@ pub(super) fn responses(route: Route) -> Responses {
 
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
-    let acquires = matches!(route, Route::Acquire | Route::Campaign);
-    let of_hold = matches!(
+    let acquires = matches!(route, Route::Acquire | Route::AcquireMany | Route::Campaign);
+    let of_one = matches!(
         route,
-        Route::Renew | Route::Release | Route::RenewLead | Route::Proclaim | Route::Resign | Route::HandOver
+        Route::Acquire
+            | Route::Renew
+            | Route::Release
+            | Route::Campaign
+            | Route::RenewLead
+            | Route::Proclaim
+            | Route::Resign
+            | Route::HandOver
     );
-    let of_token = acquires || of_hold;
+    let of_many = matches!(route, Route::AcquireMany | Route::RenewMany | Route::ReleaseMany);
+    let of_token = of_one || of_many;
     let changes = of_token || route == Route::SetLimit;
     let looks = matches!(route, Route::Get | Route::GetElection);
     match code {
@@ -37,11 +45,13 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => changes || looks,
+        ErrorCode::NotFound => of_one || route == Route::SetLimit || looks,
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
-        ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::TokenConflict | ErrorCode::QueueFull => {
-            acquires
-        }
+        ErrorCode::Held
+        | ErrorCode::WaitTimeout
+        | ErrorCode::TokenConflict
+        | ErrorCode::QueueFull
+        | ErrorCode::Deadlock => acquires,
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
         | ErrorCode::LeaseForced
@@ -61,6 +71,12 @@ fn success(route: Route) -> Response {
         Route::Acquire | Route::Renew => ("The grant.", "application/json", reference("Grant")),
         Route::Release | Route::Resign => {
             ("It holds nothing and waits for nothing.", "application/json", reference("Released"))
+        }
+        Route::AcquireMany | Route::RenewMany => {
+            ("The grants, in the order of the request.", "application/json", reference("GrantMany"))
+        }
+        Route::ReleaseMany => {
+            ("They are free, or not waited for.", "application/json", reference("ReleasedMany"))
         }
         Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),

@@ -6,6 +6,7 @@ mod client;
 mod elections;
 mod errors;
 mod malformed;
+mod many;
 mod names;
 mod operations;
 mod secrets;

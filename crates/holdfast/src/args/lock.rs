@@ -10,14 +10,15 @@ use super::{ClientArgs, ShareArgs};
 use crate::duration;
 
 const AFTER_HELP: &str = "\
-CMD gets HOLDFAST_LOCK, HOLDFAST_FENCE, HOLDFAST_TOKEN and HOLDFAST_OWNER in its environment. It is run as given,
+CMD gets HOLDFAST_LOCK, HOLDFAST_FENCE, HOLDFAST_TOKEN and HOLDFAST_OWNER in its environment, and HOLDFAST_LOCK_2,
+HOLDFAST_FENCE_2 and so on for the locks that --also names. It is run as given,
 without a shell, in a process group of its own. If the lock is lost, the group is told to stop and killed before
 anybody else can hold the lock.
 
 Exit status: CMD's own (128+n if signal n ended it, 126 if it cannot be run, 127 if there is no such command), or
   64  the command line or the request is not valid
   69  the cluster cannot be reached or has no leader
-  75  the lock is busy (--no-wait), or the wait for it is over; CMD was not run
+  75  the lock is busy (--no-wait), or the wait for it is over or would close a cycle of waits; CMD was not run
   76  the lock was lost; CMD was stopped, or not run
   128+n  signal n came while waiting for the lock; CMD was not run";
 
@@ -47,6 +48,16 @@ pub(crate) struct ElectArgs {
 pub(crate) struct RunArgs {
     /// The name of the lock, which is the election's too
     pub(crate) name: String,
+    /// Another lock, as often as it is given: CMD runs while all of them are held, or not at all. In the environment: one
+    /// name a line
+    #[arg(
+        long,
+        env = "HOLDFAST_ALSO",
+        value_name = "NAME",
+        value_delimiter = '\n',
+        conflicts_with = "share_limit"
+    )]
+    pub(crate) also: Vec<String>,
     /// How long the lease lasts without renewal, 100ms to 24h; it is renewed every third of it
     #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", default_value = "60s", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Duration,

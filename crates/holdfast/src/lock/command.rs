@@ -43,6 +43,10 @@ pub(crate) fn start(
         .env("HOLDFAST_FENCE", guard.fence().to_string())
         .env("HOLDFAST_TOKEN", guard.token().expose())
         .env("HOLDFAST_OWNER", guard.owner());
+    for (number, grant) in (2..).zip(&guard.grants()[1..]) {
+        prepared.env(format!("HOLDFAST_LOCK_{number}"), &grant.name);
+        prepared.env(format!("HOLDFAST_FENCE_{number}"), grant.fence.to_string());
+    }
     let clock = clock.clone();
     let may_run = move || clock.now() < start_by;
     let terminal = terminal.and_then(Terminal::for_command);

@@ -159,3 +159,50 @@ async fn a_healthcheck_succeeds_with_status_200_only() {
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
     assert_eq!(ran(&frozen, &["healthcheck", "--url", "nonsense"]).await.0, 1);
 }
+
+#[tokio::test]
+async fn many_locks_are_acquired_renewed_and_released_in_one_call_each() {
+    let fake = agreeing(30_000).await;
+    let (exit, stdout, _) = ran(&fake, &["acquire-many", "a", "b/c", "--shared", "--wait", "5s"]).await;
+    assert_eq!(exit, 0);
+    for line in ["token       0123456789abcdef", "lock        a, fence 7", "lock        b/c, fence 8"] {
+        assert!(stdout.lines().any(|printed| printed == line), "{stdout}");
+    }
+    let asked = &fake.seen("acquire")[0];
+    assert_eq!((asked.path.as_str(), &asked.body["locks"][1]["mode"]), ("/v1/acquire", &"shared".into()));
+    let (exit, stdout, _) = ran(&fake, &["renew-many", "a", "b/c"]).await;
+    assert_eq!((exit, stdout.contains("0123456789abcdef")), (0, false));
+    assert_eq!(fake.seen("renew")[0].body["names"][1], "b/c");
+    let (exit, _, _) = ran(&fake, &["release-many"]).await;
+    assert_eq!((exit, fake.seen("release")[0].body.get("names")), (0, None));
+    assert_eq!(ran(&fake, &["acquire-many"]).await.0, 64);
+}
+
+#[tokio::test]
+async fn a_deadlock_is_told_with_its_locks_and_gives_75() {
+    let body = r#"{"code":"deadlock","detail":"The wait.","status":409,"cycle":["a","b"]}"#;
+    let fake = Fake::start(move |_| Reply::Body(409, body.into())).await;
+    for arguments in [&["acquire", "a", "--wait", "5s"][..], &["lock", "a", "--", "true"]] {
+        let (exit, _, stderr) = ran(&fake, arguments).await;
+        assert_eq!(exit, 75, "{arguments:?}");
+        assert!(stderr.contains(r#""a", "b" (deadlock)"#), "{stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_under_many_locks_and_knows_the_fence_of_each() {
+    let fake = agreeing(30_000).await;
+    let script = "echo $HOLDFAST_LOCK $HOLDFAST_FENCE $HOLDFAST_LOCK_2 $HOLDFAST_FENCE_2 $HOLDFAST_LOCK_3 $HOLDFAST_FENCE_3";
+    let arguments = ["lock", "a", "--also", "b", "--also", "c", "--", "sh", "-c", script];
+    let (exit, stdout, stderr) = ran(&fake, &arguments).await;
+    assert_eq!((exit, stdout.as_str()), (0, "a 7 b 8 c 9\n"), "{stderr}");
+    assert_eq!(fake.seen("acquire")[0].path, "/v1/acquire");
+    assert_eq!(fake.seen("release")[0].body["names"][2], "c");
+    let mut from_environment = holdfast(&fake.url());
+    from_environment.env("HOLDFAST_ALSO", "b c\nd").args(["lock", "a", "--", "true"]);
+    assert_eq!(run(from_environment).await.status.code(), Some(0));
+    let names: Vec<_> =
+        fake.seen("acquire")[1].body["locks"].as_array().unwrap().iter().map(|l| l["name"].clone()).collect();
+    assert_eq!(names, ["a", "b c", "d"]);
+    assert_eq!(ran(&fake, &["lock", "a", "--also", "b", "--limit", "3", "--", "true"]).await.0, 64);
+}

@@ -83,7 +83,11 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
         | Op::Release { key, .. }
         | Op::Proclaim { key, .. }
         | Op::HandOver { key, .. } => key == attempt,
-        Op::Abandon { .. }
+        // Nobody here asks for many.
+        Op::AcquireMany(_)
+        | Op::RenewMany { .. }
+        | Op::ReleaseMany { .. }
+        | Op::Abandon { .. }
         | Op::Unclaim { .. }
         | Op::Vouch { .. }
         | Op::Register { .. }

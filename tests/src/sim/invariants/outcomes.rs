@@ -95,7 +95,11 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 }
                 Op::Renew { key, .. } => applied.entry(*key).or_default().renewals = true,
                 Op::Release { key, .. } => applied.entry(*key).or_default().releases = true,
-                Op::Abandon { .. }
+                // Nobody here asks for many.
+                Op::AcquireMany(_)
+                | Op::RenewMany { .. }
+                | Op::ReleaseMany { .. }
+                | Op::Abandon { .. }
                 | Op::Unclaim { .. }
                 | Op::Vouch { .. }
                 | Op::Register { .. }

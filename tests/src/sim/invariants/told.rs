@@ -91,7 +91,7 @@ fn code(code: Code) -> Outcome {
 fn refused(rejection: &Rejection) -> Outcome {
     match rejection {
         Rejection::Held { holder: summary, .. } => {
-            Outcome::Refused(Refusal { code: Code::Held, holder: Some(holder(summary)) })
+            Outcome::Refused(Refusal { code: Code::Held, holder: summary.as_ref().map(holder) })
         }
         Rejection::LeaseExpired => code(Code::LeaseExpired),
         Rejection::LeaseReleased => code(Code::LeaseReleased),
@@ -101,7 +101,9 @@ fn refused(rejection: &Rejection) -> Outcome {
         Rejection::QueueFull => code(Code::QueueFull),
         Rejection::FencesExhausted
         | Rejection::ForeignStorage
-        // Nobody here counts permits.
+        // Nobody here counts permits, or waits while he holds another lock.
+        | Rejection::Deadlock { .. }
+        | Rejection::Of { .. }
         | Rejection::LimitConflict { .. }
         | Rejection::NoLimit
         // Nor hands over.
