@@ -74,6 +74,11 @@ impl Lock {
         self.holds.is_empty() && self.queue.is_empty()
     }
 
+    fn next_due(&self) -> Option<u64> {
+        let holds = self.holds.iter().map(|hold| hold.deadline);
+        holds.chain(self.queue.iter().map(|waiter| waiter.deadline)).min()
+    }
+
     fn permits_out(&self) -> u32 {
         let permits = |hold: &Hold| if let Share::Permits(taken) = hold.share { taken } else { 0 };
         self.holds.iter().map(permits).sum()
@@ -118,14 +123,13 @@ impl Service {
 
     /// When something is due, if nobody calls before.
     pub(crate) fn next_due(&self) -> Option<u64> {
-        let holds = self.locks.values().flat_map(|lock| &lock.holds).map(|hold| hold.deadline);
-        let waits = self.locks.values().flat_map(|lock| &lock.queue).map(|waiter| waiter.deadline);
-        holds.chain(waits).min()
+        self.locks.values().filter_map(Lock::next_due).min()
     }
 
     /// Ends what is due.
     pub(crate) fn advance(&mut self, now: u64) {
-        let names: Vec<_> = self.locks.keys().cloned().collect();
+        let due = self.locks.iter().filter(|(_, lock)| lock.next_due().is_some_and(|due| due <= now));
+        let names: Vec<_> = due.map(|(name, _)| name.clone()).collect();
         for name in names {
             let lock = self.locks.get_mut(&name).expect("it is one of them");
             let all_go =
