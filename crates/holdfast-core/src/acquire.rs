@@ -36,11 +36,12 @@ impl LockTable {
             return Err(ending.rejection());
         }
         let Some(lock) = lock else { return self.acquire_free(attempt, share) };
-        if lock.limit != share.limit() {
+        if lock.limit != share.limit() && !planted(Bug::LimitConflictUnnoticed) {
             return Err(Rejection::LimitConflict { limit: lock.limit });
         }
         // First come, first served: whoever waits goes before, also where there is room for this one.
-        let is_next = || lock.holders.is_empty() || self.present_waiters(lock).next().is_none();
+        let passes = || planted(Bug::ReaderPassesWriter) && share == Share::Shared;
+        let is_next = || lock.holders.is_empty() || passes() || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
             true => self.acquire_free(attempt, share),
             false => self.acquire_busy(attempt, share),

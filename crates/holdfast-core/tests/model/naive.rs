@@ -244,8 +244,11 @@ impl Naive {
         );
         let (since, until) = hold.back_to.unwrap();
         self.attempts[at].state = State::Waits { since, until };
+        let wants_too_much = self.limit(lock).is_some_and(|limit| self.attempts[at].share.permits() > limit);
         if until <= self.now {
             self.end(at, Cause::WaitTimeout);
+        } else if wants_too_much {
+            self.end(at, Cause::LimitChanged);
         }
         self.hand_over(lock);
         Ok(Answer::Done)
