@@ -37,12 +37,13 @@ impl LockTable {
             return Err(ending.rejection());
         }
         let Some(lock) = lock else { return self.acquire_free(attempt, share) };
-        if lock.limit != share.limit() {
+        if lock.limit != share.limit() && !planted(Bug::LimitConflictUnnoticed) {
             return Err(Rejection::LimitConflict { limit: lock.limit });
         }
         // First come, first served: whoever waits goes before, also where there is room for this one.
+        let passes = planted(Bug::ReaderPassesWriter) && share == Share::Shared;
         let nobody_can_wait = lock.holders.is_empty() && self.many.is_empty();
-        let is_next = || nobody_can_wait || self.present_waiters(lock).next().is_none();
+        let is_next = || nobody_can_wait || passes || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
             true => self.acquire_free(attempt, share),
             false => self.acquire_busy(attempt, share),

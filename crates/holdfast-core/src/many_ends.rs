@@ -110,9 +110,18 @@ impl LockTable {
             });
             self.unsettled.push_back(place.lock.clone());
         }
+        // Meanwhile its wait may have run out, and a limit may have been lowered.
         if waiting.until <= self.now {
             self.leave(&many.places[0], Cause::WaitTimeout);
+        } else if many.places.iter().any(|place| self.wants_too_much(place)) {
+            self.leave(&many.places[0], Cause::LimitChanged);
         }
+    }
+
+    fn wants_too_much(&self, place: &Place) -> bool {
+        let limit = self.limit_of(&place.lock);
+        let waiter = self.waiter(&place.lock, &place.key);
+        waiter.zip(limit).is_some_and(|(waiter, limit)| waiter.share.permits() > limit)
     }
 
     fn back_to_queue(

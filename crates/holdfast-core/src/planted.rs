@@ -6,9 +6,9 @@
 use crate::ending::{Cause, Ending};
 use crate::ids::AttemptKey;
 use crate::lease::Lease;
-use crate::lock::Hold;
+use crate::lock::{Hold, Lock};
 use crate::name::{LockName, Metadata, Owner};
-use crate::share::Share;
+use crate::share::{Permits, Share};
 use crate::table::LockTable;
 use crate::time::Ttl;
 
@@ -42,11 +42,20 @@ pub enum Bug {
     UnclaimedNeverTakenBack,
     RenewalAnsweredBeforeCommit,
     UnknownTakenForNoEffect,
+    WritersShare,
+    WriterBesideReaders,
+    ReaderPassesWriter,
+    PermitsCountedByHolders,
+    PermitsLostInSnapshot,
+    LimitLostInSnapshot,
+    SmallRequestsServedFirst,
+    LimitConflictUnnoticed,
+    ExpiryEndsAllShares,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 35] = [
         Self::FenceResetBySnapshot,
         Self::FenceKeptInMemory,
         Self::WaiterGrantedTwice,
@@ -73,6 +82,15 @@ impl Bug {
         Self::UnclaimedNeverTakenBack,
         Self::RenewalAnsweredBeforeCommit,
         Self::UnknownTakenForNoEffect,
+        Self::WritersShare,
+        Self::WriterBesideReaders,
+        Self::ReaderPassesWriter,
+        Self::PermitsCountedByHolders,
+        Self::PermitsLostInSnapshot,
+        Self::LimitLostInSnapshot,
+        Self::SmallRequestsServedFirst,
+        Self::LimitConflictUnnoticed,
+        Self::ExpiryEndsAllShares,
     ];
 }
 
@@ -136,6 +154,14 @@ impl LockTable {
         holders.map(|hold| hold.fence.0).max().unwrap_or(0)
     }
 
+    /// Nobody is left who holds the lock.
+    pub(crate) fn expire_all(&mut self, name: &LockName) {
+        let holders = self.lock_mut(name).map(|lock| std::mem::take(&mut lock.holders));
+        for hold in holders.into_iter().flatten() {
+            self.note_end(name, hold, Cause::Expired);
+        }
+    }
+
     /// Another fence for the same hold.
     pub(crate) fn grant_anew(&mut self, lock: &LockName, key: &AttemptKey) {
         let fence = self.next_fence();
@@ -168,7 +194,50 @@ impl LockTable {
     }
 }
 
+impl Lock {
+    /// As it comes out of a snapshot that has lost something.
+    pub(crate) fn with_losses(&self) -> Self {
+        let mut lock = self.clone();
+        if planted(Bug::WaiterLostInSnapshot) {
+            lock.queue = None;
+        }
+        if planted(Bug::LimitLostInSnapshot) {
+            lock.limit = None;
+        }
+        if planted(Bug::PermitsLostInSnapshot) {
+            lock.holders.iter_mut().for_each(Hold::lose_permits);
+        }
+        lock
+    }
+
+    /// Whether an attempt is let in although it does not fit.
+    pub(crate) fn is_let_in_wrongly(&self, share: Share) -> bool {
+        let all_are = |wanted: Share| self.holders.iter().all(|hold| hold.share == wanted);
+        match share {
+            Share::Exclusive => {
+                planted(Bug::WritersShare) && all_are(Share::Exclusive)
+                    || planted(Bug::WriterBesideReaders) && all_are(Share::Shared)
+            }
+            Share::Shared => false,
+            Share::Permits(permits) => {
+                planted(Bug::PermitsCountedByHolders)
+                    && self.holders.len() as u64 + u64::from(permits.taken())
+                        <= u64::from(self.limit.unwrap_or(0))
+            }
+        }
+    }
+}
+
 impl Hold {
+    /// One permit is left of several.
+    fn lose_permits(&mut self) {
+        if let Share::Permits(permits) = self.share
+            && let Ok(one) = Permits::new(permits.limit().into(), 1)
+        {
+            self.share = Share::Permits(one);
+        }
+    }
+
     /// Whether an attempt is taken for the one that holds, having the same owner. The simulation's keys begin with two
     /// bytes that say whose they are.
     pub(crate) fn is_taken_for(&self, key: &AttemptKey) -> bool {

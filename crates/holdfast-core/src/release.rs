@@ -106,10 +106,14 @@ impl LockTable {
             metadata: hold.metadata.clone(),
         };
         self.note_end(lock, hold, Cause::Unclaimed);
-        if waiter.waiting.until > self.now {
-            self.put_back(lock, waiter);
-        } else {
+        // Meanwhile its wait may have run out, and the limit may have been lowered.
+        let is_too_large = self.limit_of(lock).is_some_and(|limit| waiter.share.permits() > limit);
+        if waiter.waiting.until <= self.now {
             self.note_left(lock, waiter, Cause::WaitTimeout);
+        } else if is_too_large {
+            self.note_left(lock, waiter, Cause::LimitChanged);
+        } else {
+            self.put_back(lock, waiter);
         }
     }
 }

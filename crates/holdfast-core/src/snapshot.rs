@@ -275,9 +275,11 @@ impl LockTable {
         endings: Endings,
         many: ManyBook,
     ) -> Self {
-        if planted(Bug::WaiterLostInSnapshot) {
-            let alone = |lock: &Lock| Arc::new(Lock { queue: None, ..lock.clone() });
-            locks = locks.iter().map(|(name, lock)| (name.clone(), alone(lock))).collect();
+        if planted(Bug::WaiterLostInSnapshot)
+            || planted(Bug::LimitLostInSnapshot)
+            || planted(Bug::PermitsLostInSnapshot)
+        {
+            locks = locks.iter().map(|(name, lock)| (name.clone(), Arc::new(lock.with_losses()))).collect();
         }
         let mut timers = Timers::default();
         let mut waits = Waits::default();

@@ -189,6 +189,9 @@ impl LockTable {
             let Some(record) = self.lock_mut(&lock) else { continue };
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
                 self.note_end(&lock, hold, Cause::Expired);
+                if planted(Bug::ExpiryEndsAllShares) {
+                    self.expire_all(&lock);
+                }
                 self.settle(&lock);
             } else if planted(Bug::WaitDeadlineIgnored) {
                 continue;
@@ -237,7 +240,13 @@ impl LockTable {
     fn next_in_turn(&self, name: &LockName) -> Option<(Ticket, AttemptKey)> {
         let lock = self.locks.get(name).filter(|lock| !lock.is_full())?;
         let mut waiters = self.present_waiters(lock);
-        let next = if planted(Bug::QueueServedLastFirst) { waiters.last() } else { waiters.next() };
+        let next = if planted(Bug::QueueServedLastFirst) {
+            waiters.last()
+        } else if planted(Bug::SmallRequestsServedFirst) {
+            waiters.find(|next| lock.has_room_for(next.share))
+        } else {
+            waiters.next()
+        };
         let next = next.filter(|next| lock.has_room_for(next.share))?;
         self.is_in_turn_elsewhere(&next.key).then_some((next.ticket, next.key))
     }

@@ -6,6 +6,7 @@ use crate::history::Operation;
 use crate::lease::Clock;
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
+use crate::share::Share;
 
 /// All calls of one attempt at one lock.
 #[derive(Debug)]
@@ -61,6 +62,17 @@ impl<'a> Attempt<'a> {
     /// It can have come to the service at this moment, and not before; none if it was never sent.
     pub(crate) fn asked(&self) -> Option<u64> {
         self.acquires().map(|call| call.invoked).min()
+    }
+
+    /// How much of the lock it takes, and the limit that it names; none if its calls contradict each other.
+    pub(crate) fn wish(&self) -> Option<(Share, Option<u32>)> {
+        let wish = |call: &Operation| Some((call.request.share()?, call.request.limit_named()));
+        if let Some(granted) = self.acquires().find(|call| call.granted().is_some()) {
+            return wish(granted);
+        }
+        let mut wishes = self.acquires().filter_map(wish);
+        let first = wishes.next()?;
+        wishes.all(|other| other == first).then_some(first)
     }
 
     /// Until when the hold that a grant tells of lasts at least: its lease, unless a call of the attempt may have ended
@@ -140,6 +152,6 @@ fn asked_ttl_ms(call: &Operation) -> Option<u64> {
     match call.request {
         Request::Acquire { ttl_ms, .. } => Some(ttl_ms),
         Request::Renew { ttl_ms, .. } => ttl_ms,
-        Request::Release { .. } | Request::Read { .. } => None,
+        Request::Release { .. } | Request::Read { .. } | Request::Limit { .. } => None,
     }
 }

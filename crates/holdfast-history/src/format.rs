@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Outcome;
 use crate::request::Request;
 
-/// The version of the format that this crate writes and reads.
-pub const VERSION: u32 = 1;
+/// The version of the format that this crate writes. It reads the ones before, too: they have less in them.
+pub const VERSION: u32 = 2;
 
 /// The first line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,7 @@ pub struct Mark {
 mod tests {
     use super::*;
     use crate::outcome::{Answer, Code, Holder, Refusal};
+    use crate::share::Mode;
 
     fn as_json(entry: &Entry) -> String {
         serde_json::to_string(entry).unwrap()
@@ -117,17 +118,58 @@ mod tests {
             owner: "c1-7".into(),
             ttl_ms: 1_000,
             wait_ms: 0,
+            mode: Mode::Exclusive,
+            limit: None,
+            permits: None,
         };
-        let (process, node) = ("c1".into(), "http://10.0.0.1:7101".into());
-        let granted = Answer::Granted { fence: 42, ttl_ms: 1_000, expires_in_ms: 1_000 };
-        let holder = Holder { owner: "c2-3".into(), fence: 41, expires_in_ms: 310 };
-        let held = Refusal { code: Code::Held, holder: Some(holder.clone()) };
-        let seen = Answer::Seen { holders: vec![holder], queue: vec!["c3-1".into()] };
+        let shared = Request::Acquire {
+            lock: "report".into(),
+            attempt: "c1-8".into(),
+            owner: "c1-8".into(),
+            ttl_ms: 1_000,
+            wait_ms: 500,
+            mode: Mode::Shared,
+            limit: None,
+            permits: None,
+        };
+        let permits = Request::Acquire {
+            lock: "imports".into(),
+            attempt: "c1-9".into(),
+            owner: "c1-9".into(),
+            ttl_ms: 1_000,
+            wait_ms: 500,
+            mode: Mode::Exclusive,
+            limit: Some(5),
+            permits: Some(2),
+        };
+        let (process, node): (Arc<str>, Arc<str>) = ("c1".into(), "http://10.0.0.1:7101".into());
         let complete = |outcome| Entry::Complete(Complete { id: 1, at_ns: 2_100_000, outcome });
+        let granted = Answer::Granted { fence: 42, ttl_ms: 1_000, expires_in_ms: 1_000 };
+        let (mode, permits_of_one) = (Mode::Exclusive, Some(2));
+        let holder = Holder { owner: "c2-3".into(), fence: 41, expires_in_ms: 310, mode, permits: None };
+        let reader = Holder { mode: Mode::Shared, ..holder.clone() };
+        let worker = Holder { permits: permits_of_one, ..holder.clone() };
+        let held = Refusal { holder: Some(holder.clone()), ..Code::Held.into() };
+        let conflict = Refusal { limit: Some(8), ..Code::LimitConflict.into() };
+        let seen = |holder, queue: &[&str]| {
+            let queue = queue.iter().map(|owner| (*owner).into()).collect();
+            complete(Outcome::Ok(Answer::Seen { holders: vec![holder], queue }))
+        };
+        let invoke = |request| {
+            let (process, node) = (process.clone(), node.clone());
+            Entry::Invoke(Invoke { id: 1, process, at_ns: 1_000_000, node, request })
+        };
         for entry in [
-            Entry::Invoke(Invoke { id: 1, process, at_ns: 1_000_000, node, request: acquire }),
+            invoke(acquire),
+            invoke(shared),
+            invoke(permits),
+            invoke(Request::Limit { lock: "imports".into(), limit: 8 }),
             complete(Outcome::Ok(granted)),
-            complete(Outcome::Ok(seen)),
+            seen(holder, &["c3-1"]),
+            seen(reader, &[]),
+            seen(worker, &[]),
+            complete(Outcome::Ok(Answer::Limited { limit: 8 })),
+            complete(Outcome::Refused(conflict)),
             complete(Outcome::Ok(Answer::Released { fence: Some(42) })),
             complete(Outcome::Refused(held)),
             complete(Outcome::Unknown { why: "the connection was closed".into() }),

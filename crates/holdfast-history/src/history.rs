@@ -164,7 +164,8 @@ fn fits(request: &Request, outcome: &Outcome) -> bool {
         (_, Outcome::Unknown { .. } | Outcome::Refused(_))
         | (Request::Acquire { .. } | Request::Renew { .. }, Outcome::Ok(Answer::Granted { .. }))
         | (Request::Release { .. }, Outcome::Ok(Answer::Released { .. }))
-        | (Request::Read { .. }, Outcome::Ok(Answer::Seen { .. })) => true,
+        | (Request::Read { .. }, Outcome::Ok(Answer::Seen { .. }))
+        | (Request::Limit { .. }, Outcome::Ok(Answer::Limited { .. })) => true,
         (_, Outcome::Ok(_)) => false,
     }
 }
@@ -211,8 +212,8 @@ impl History {
 impl Header {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.version {
-            VERSION => Ok(()),
-            other => Err(format!("holdfast_history: version {other} is not known, only {VERSION} is")),
+            1..=VERSION => Ok(()),
+            other => Err(format!("holdfast_history: version {other} is not known, 1 to {VERSION} are")),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::share::{Mode, Share};
+
 /// What a client knows of its request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -53,6 +55,11 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         queue: Vec<Arc<str>>,
     },
+    /// To a change of the limit.
+    Limited {
+        /// In force from now on.
+        limit: u32,
+    },
 }
 
 /// A holder, as others are told of it.
@@ -65,6 +72,18 @@ pub struct Holder {
     pub fence: u64,
     /// What is left of the lease.
     pub expires_in_ms: u64,
+    /// Alone or beside others; only reads tell.
+    #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
+    pub mode: Mode,
+    /// How many permits it has; only reads tell, and only where the lock counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+}
+
+impl Holder {
+    pub(crate) fn share(&self) -> Share {
+        Share::of(self.mode, self.permits)
+    }
 }
 
 /// A no.
@@ -76,6 +95,16 @@ pub struct Refusal {
     /// With `held`: who is in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
+    /// With `limit_conflict`: the limit in force; none if the lock is in use without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+impl From<Code> for Refusal {
+    /// With nothing else to tell.
+    fn from(code: Code) -> Self {
+        Self { code, holder: None, limit: None }
+    }
 }
 
 /// Why a request was refused: the codes of the HTTP API that promise that nothing was done, or what was.
@@ -98,6 +127,10 @@ pub enum Code {
     TokenConflict,
     /// The queue has no room.
     QueueFull,
+    /// The lock is in use with another limit, or has less permits by now than the attempt waits for.
+    LimitConflict,
+    /// There is no limit to change.
+    NoLimit,
     /// Nobody leads; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -120,6 +153,8 @@ impl Code {
             Self::NotHolder => "not_holder",
             Self::TokenConflict => "token_conflict",
             Self::QueueFull => "queue_full",
+            Self::LimitConflict => "limit_conflict",
+            Self::NoLimit => "no_limit",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::RequestTimeout => "request_timeout",
@@ -135,9 +170,11 @@ impl Code {
             | Self::LeaseExpired
             | Self::LeaseReleased
             | Self::LeaseForced
-            | Self::NotHolder => true,
+            | Self::NotHolder
+            | Self::LimitConflict => true,
             Self::TokenConflict
             | Self::QueueFull
+            | Self::NoLimit
             | Self::NoLeader
             | Self::NoSpace
             | Self::RequestTimeout

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::share::{Mode, Share};
+
 /// A request, without its secret: an attempt has a public name of its own, the same in all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -20,6 +22,15 @@ pub enum Request {
         ttl_ms: u64,
         /// How long to wait if it is busy.
         wait_ms: u64,
+        /// Alone or beside others.
+        #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
+        mode: Mode,
+        /// How many permits the lock has; none if it counts none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+        /// How many of them to take; one if a limit is named and this is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        permits: Option<u32>,
     },
     /// Set the lease to its TTL again.
     Renew {
@@ -43,6 +54,13 @@ pub enum Request {
         /// The lock.
         lock: Arc<str>,
     },
+    /// Change how many permits the lock has.
+    Limit {
+        /// The lock.
+        lock: Arc<str>,
+        /// How many.
+        limit: u32,
+    },
 }
 
 impl Request {
@@ -52,17 +70,18 @@ impl Request {
             Self::Acquire { lock, .. }
             | Self::Renew { lock, .. }
             | Self::Release { lock, .. }
-            | Self::Read { lock } => lock,
+            | Self::Read { lock }
+            | Self::Limit { lock, .. } => lock,
         }
     }
 
-    /// The attempt that it belongs to; a read belongs to none.
+    /// The attempt that it belongs to; reads and limits belong to none.
     pub fn attempt(&self) -> Option<&Arc<str>> {
         match self {
             Self::Acquire { attempt, .. } | Self::Renew { attempt, .. } | Self::Release { attempt, .. } => {
                 Some(attempt)
             }
-            Self::Read { .. } => None,
+            Self::Read { .. } | Self::Limit { .. } => None,
         }
     }
 
@@ -73,6 +92,25 @@ impl Request {
             Self::Renew { .. } => "renew",
             Self::Release { .. } => "release",
             Self::Read { .. } => "read",
+            Self::Limit { .. } => "limit",
+        }
+    }
+
+    /// How much of the lock an acquire asks for.
+    pub(crate) fn share(&self) -> Option<Share> {
+        match *self {
+            Self::Acquire { mode, limit, permits, .. } => {
+                Some(Share::of(mode, limit.map(|_| permits.unwrap_or(1))))
+            }
+            _ => None,
+        }
+    }
+
+    /// The limit that an acquire names.
+    pub(crate) fn limit_named(&self) -> Option<u32> {
+        match *self {
+            Self::Acquire { limit, .. } => limit,
+            _ => None,
         }
     }
 }

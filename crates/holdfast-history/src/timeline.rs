@@ -104,7 +104,7 @@ mod tests {
         let verdict = story.verdict();
         let text = Timeline(&verdict.violations[0]).to_string();
         let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].starts_with("one_holder: at most one client"), "{text}");
+        assert!(lines[0].starts_with("one_holder: those who may believe"), "{text}");
         assert!(lines[1].contains("fences 1 and 2"), "{text}");
         assert!(lines[2].contains("0.000 ms |+") && lines[2].contains("acquire a for 1000 ms"), "{text}");
         assert!(lines[5].contains("510.000 ms") && lines[5].ends_with("granted, fence 2, 1000 ms"), "{text}");

@@ -10,13 +10,14 @@ use crate::history::{History, Operation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// At most one client at a time may believe that it holds a lock.
+    /// Those who may believe that they hold a lock fit beside each other: one alone, several that share it, or as many as
+    /// there are permits for.
     OneHolder,
     /// Fences go up with time, over all locks.
     FenceOrder,
     /// A repeated call has one effect.
     OneEffect,
-    /// Nobody is granted a lock before the lease of its holder is over, unless it was released.
+    /// Nobody is granted a lock before the leases in the way are over, unless they were released.
     NoEarlyGrant,
     /// No lease lasts longer than promised.
     NoLateExpiry,
@@ -62,10 +63,10 @@ impl Check {
     /// What must hold, for people.
     pub fn promise(self) -> &'static str {
         match self {
-            Self::OneHolder => "at most one client at a time may believe that it holds a lock",
+            Self::OneHolder => "those who may believe that they hold a lock fit beside each other",
             Self::FenceOrder => "a grant that is asked for after another was told has the higher fence",
             Self::OneEffect => "a repeated call has one effect",
-            Self::NoEarlyGrant => "nobody is granted a lock within the lease of another",
+            Self::NoEarlyGrant => "nobody is granted a lock within a lease that is in the way",
             Self::NoLateExpiry => "a lease ends at most 1 s after its TTL while a leader serves",
             Self::NothingLost => "an acknowledged hold is there for its whole lease",
             Self::NoRevival => "a hold that has ended does not come back",
@@ -177,7 +178,7 @@ impl Counts {
                     fences.insert(*fence);
                 }
                 Outcome::Ok(Answer::Seen { .. }) => counts.reads += 1,
-                Outcome::Ok(Answer::Released { .. }) => {}
+                Outcome::Ok(Answer::Released { .. } | Answer::Limited { .. }) => {}
                 Outcome::Refused(_) => counts.refused += 1,
                 Outcome::Unknown { .. } => counts.unknown += 1,
             }

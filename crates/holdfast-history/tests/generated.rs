@@ -15,7 +15,7 @@ fn history(plan: Plan) -> History {
 }
 
 fn plan(seed: u64, bug: Bug) -> Plan {
-    Plan { seed, bug, clients: 6, locks: 2, operations: 400 }
+    Plan { seed, bug, clients: 6, locks: 3, operations: 500 }
 }
 
 fn first_found(bug: Bug, by: Check) -> Option<u64> {
@@ -61,7 +61,7 @@ proptest! {
 #[test]
 fn the_histories_have_everything_in_them_that_is_checked() {
     let verdict: Verdict =
-        check(&history(Plan { seed: 1, bug: Bug::None, clients: 8, locks: 2, operations: 2_000 }));
+        check(&history(Plan { seed: 1, bug: Bug::None, clients: 8, locks: 3, operations: 2_000 }));
     let counts = verdict.counts;
     assert!(
         counts.unknown > 20 && counts.refused > 100 && counts.reads > 100 && counts.grants > 100,
@@ -128,4 +128,43 @@ fn a_service_that_refuses_a_second_release_is_found() {
 #[test]
 fn a_service_that_releases_for_anybody_is_found() {
     assert_finds(Check::NothingLost, Bug::ReleasesForAnybody);
+}
+
+#[test]
+fn a_service_that_lets_readers_in_to_writers_is_found() {
+    assert_finds(Check::OneHolder, Bug::LetsReadersInToWriters);
+    assert_finds(Check::NoEarlyGrant, Bug::LetsReadersInToWriters);
+    assert_finds(Check::Linearizable, Bug::LetsReadersInToWriters);
+}
+
+#[test]
+fn a_service_that_lets_readers_pass_writers_is_found() {
+    assert_finds(Check::QueueOrder, Bug::LetsReadersPassWriters);
+}
+
+#[test]
+fn a_service_that_gives_a_permit_too_many_is_found() {
+    assert_finds(Check::OneHolder, Bug::GivesAPermitTooMany);
+    assert_finds(Check::NoEarlyGrant, Bug::GivesAPermitTooMany);
+}
+
+#[test]
+fn a_service_that_serves_small_requests_first_is_found() {
+    assert_finds(Check::QueueOrder, Bug::ServesSmallRequestsFirst);
+}
+
+#[test]
+fn a_service_that_ignores_limits_is_found() {
+    assert_finds(Check::NoEarlyGrant, Bug::IgnoresLimits);
+}
+
+#[test]
+fn a_service_that_expires_all_shares_at_once_is_found() {
+    assert_finds(Check::NothingLost, Bug::ExpiresAllSharesAtOnce);
+}
+
+#[test]
+fn a_service_that_forgets_how_many_permits_somebody_has_is_found() {
+    assert_finds(Check::NothingLost, Bug::ForgetsHowManyPermits);
+    assert_finds(Check::OneHolder, Bug::ForgetsHowManyPermits);
 }

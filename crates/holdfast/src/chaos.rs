@@ -3,6 +3,7 @@
 mod answer;
 mod client;
 mod connection;
+mod holding;
 mod marks;
 mod recorder;
 

@@ -1,12 +1,14 @@
-//! Simulated clients: acquire, wait, renew, read, release, hang up, vanish, ask again elsewhere, replay what is long over;
-//! and what they write down.
+//! Simulated clients: acquire, wait, renew, read, release, hang up, vanish, ask again elsewhere, replay what is long over,
+//! change limits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_core::{AttemptKey, HolderSummary, LockName, Metadata, Owner, Rejection, Ttl, Wait};
+use holdfast_core::{
+    AttemptKey, HolderSummary, HolderView, Limit, Metadata, Owner, Rejection, Share, Ttl, Wait,
+};
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Consistency, Unanswered};
 use holdfast_replica::replica::Replica;
 use holdfast_replica::world::{AsyncRuntime, NodeId};
@@ -14,6 +16,8 @@ use tokio::sync::oneshot;
 
 use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
 use super::faults::{Moment, Place};
+use super::holding::Holding;
+use super::lines::{Came, Deed, History, Line, label, name};
 use super::moments::Moments;
 use super::network::Network;
 use super::runtime::SimRuntime;
@@ -25,48 +29,6 @@ pub(crate) type SimReplica = Replica<SimRuntime>;
 /// The replicas that run at present.
 pub(crate) type Replicas = Arc<Mutex<BTreeMap<NodeId, SimReplica>>>;
 
-/// What a client did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    Acquire { wait_ms: u64 },
-    Renew,
-    Release,
-    Read,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// The attempt holds the lock with this fence, for so many more milliseconds.
-    Granted(u64, u64),
-    Released(Option<u64>),
-    /// Who holds the lock, and the owners of those who wait.
-    Seen(Vec<HolderSummary>, Vec<Owner>),
-    Refused(Rejection),
-    WaitTimeout,
-    /// Nothing was done.
-    NotDone,
-    /// It may or may not have been done.
-    Unknown,
-}
-
-/// One line of the history; times are true ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) client: u64,
-    pub(crate) node: NodeId,
-    pub(crate) lock: u64,
-    pub(crate) attempt: AttemptKey,
-    pub(crate) deed: Deed,
-    pub(crate) ttl_ms: u64,
-    pub(crate) invoked: Nanos,
-    pub(crate) returned: Nanos,
-    pub(crate) came: Came,
-}
-
-/// All that happened.
-pub(crate) type History = Arc<Mutex<Vec<Line>>>;
-
 /// What an attempt asks for: the same whenever it is repeated.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
@@ -74,6 +36,14 @@ struct Wish {
     attempt: AttemptKey,
     ttl_ms: u64,
     wait_ms: u64,
+    share: Share,
+}
+
+impl Wish {
+    /// For calls that belong to no attempt.
+    fn of_nobody(lock: u64) -> Self {
+        Self { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0, share: Share::Exclusive }
+    }
 }
 
 /// One client.
@@ -89,6 +59,8 @@ pub(crate) struct Client {
     is_doubled: AtomicBool,
     /// Wishes that are over, for replays.
     old: Vec<Wish>,
+    /// The limits of locks, as it was told last.
+    limits: BTreeMap<u64, u32>,
 }
 
 /// The longest that a client waits for an answer beyond its wait.
@@ -148,6 +120,7 @@ impl Client {
             attempts: 0,
             is_doubled: AtomicBool::new(false),
             old: Vec::new(),
+            limits: BTreeMap::new(),
         }
     }
 
@@ -215,24 +188,25 @@ impl Client {
     }
 
     /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
-    async fn acquire(&self, wish: Wish) -> bool {
+    async fn acquire(&self, wish: Wish) -> Came {
+        let mut came = Came::NotDone;
         for _ in 0..4 {
             let hangs_up =
                 (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
-            match self.acquire_once(wish, hangs_up).await {
-                Came::Granted(..) => return true,
+            came = self.acquire_once(wish, hangs_up).await;
+            match came {
                 // One in five gives up for good.
                 Came::NotDone | Came::Unknown if !one_in(5) && (hangs_up.is_none() || one_in(2)) => {
                     SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
                 }
-                _ => return false,
+                _ => break,
             }
         }
-        false
+        came
     }
 
     async fn acquire_once(&self, wish: Wish, hangs_up: Option<Duration>) -> Came {
-        let Wish { lock, attempt, ttl_ms, wait_ms } = wish;
+        let Wish { lock, attempt, ttl_ms, wait_ms, share } = wish;
         let node = self.any_node();
         let call = self.begin(node, wish, Deed::Acquire { wait_ms });
         let wanted = Attempt {
@@ -242,7 +216,7 @@ impl Client {
             ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
             wait: Wait::from_ms(wait_ms).expect("within the limits"),
             metadata: Metadata::default(),
-            share: holdfast_core::Share::Exclusive,
+            share,
         };
         if hangs_up.is_some() {
             saw("a client hung up while it waited");
@@ -307,16 +281,14 @@ impl Client {
 
     async fn read(&self, lock: u64) {
         let node = self.any_node();
-        let wish = Wish { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0 };
-        let call = self.begin(node, wish, Deed::Read);
+        let call = self.begin(node, Wish::of_nobody(lock), Deed::Read);
         let answer = self
             .ask(node, CALL_PATIENCE, move |replica| async move {
                 let look = move |table: &holdfast_core::LockTable, now| {
                     let view = table.view(&name(lock), now);
-                    let holders = view.holders.into_iter().map(|holder| HolderSummary {
-                        owner: holder.owner,
-                        fence: holder.fence,
-                        expires_in_ms: holder.expires_in_ms,
+                    let holders = view.holders.into_iter().map(|holder| {
+                        let HolderView { owner, fence, expires_in_ms, share, .. } = holder;
+                        (HolderSummary { owner, fence, expires_in_ms }, share)
                     });
                     let queue = view.queue.into_iter().map(|waiter| waiter.owner);
                     (holders.collect(), queue.collect())
@@ -331,14 +303,39 @@ impl Client {
         self.complete(call, came);
     }
 
+    /// Changes the limit of a lock, as an operator does.
+    async fn set_limit(&mut self, lock: u64, limit: u32) {
+        let node = self.any_node();
+        let call = self.begin(node, Wish::of_nobody(lock), Deed::SetLimit(limit));
+        let wanted = Limit::new(limit.into()).expect("within the limits");
+        let answer =
+            self.ask(node, CALL_PATIENCE, move |replica| async move {
+                replica.set_limit(name(lock), wanted).await
+            })
+            .await;
+        let came = came_of(answer, |()| Came::LimitSet);
+        if came == Came::LimitSet {
+            self.limits.insert(lock, limit);
+        }
+        self.complete(call, came);
+    }
+
+    /// Whoever named another limit than the one in force names that one from now on.
+    fn learn(&mut self, lock: u64, came: &Came) {
+        if let Came::Refused(Rejection::LimitConflict { limit: Some(limit) }) = came {
+            self.limits.insert(lock, *limit);
+        }
+    }
+
     /// Notes that a call begins; until it is complete nobody knows what comes of it.
     fn begin(&self, node: NodeId, wish: Wish, deed: Deed) -> usize {
-        let Wish { lock, attempt, ttl_ms, .. } = wish;
+        let Wish { lock, attempt, ttl_ms, share, .. } = wish;
         let line = Line {
             client: self.id,
             node,
             lock,
             attempt,
+            share,
             deed,
             ttl_ms,
             invoked: now(),
@@ -367,17 +364,23 @@ impl Client {
         });
     }
 
-    fn new_wish(&mut self, locks: u64) -> Wish {
+    fn new_wish(&mut self, lock: u64, holding: Holding) -> Wish {
         let is_patient = one_in(12);
         let wait_ms = if is_patient { 15_000 } else { pick(&[0, 0, 800, 4_000]) };
         let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
-        Wish { lock: below(locks), attempt: self.new_attempt(), ttl_ms, wait_ms }
+        let share = holding.wish(self.limits.get(&lock).copied());
+        Wish { lock, attempt: self.new_attempt(), ttl_ms, wait_ms, share }
     }
 
     /// Works on a few locks until this time.
-    pub(crate) async fn run(mut self, locks: u64, until: Nanos) {
+    pub(crate) async fn run(mut self, holdings: Vec<Holding>, until: Nanos) {
         while now() < until {
-            let wish = self.new_wish(locks);
+            let lock = below(holdings.len() as u64);
+            let holding = holdings[usize::try_from(lock).expect("few")];
+            if let Some(limit) = holding.new_limit() {
+                self.set_limit(lock, limit).await;
+            }
+            let wish = self.new_wish(lock, holding);
             if one_in(4) {
                 self.read(wish.lock).await;
             }
@@ -385,8 +388,11 @@ impl Client {
                 self.replay().await;
             }
             match self.acquire(wish).await {
-                true => self.hold(wish, until).await,
-                false => SimRuntime::sleep(Duration::from_millis(10 + below(100))).await,
+                Came::Granted(..) => self.hold(wish, until).await,
+                came => {
+                    self.learn(lock, &came);
+                    SimRuntime::sleep(Duration::from_millis(10 + below(100))).await;
+                }
             }
             self.old.push(wish);
         }
@@ -426,12 +432,21 @@ impl Client {
     }
 
     /// Waits in the queue until it gets the lock, holds it for a moment, and says when it got it.
-    pub(crate) async fn probe(mut self, lock: u64, tell: impl FnOnce(Nanos) + Send) {
+    pub(crate) async fn probe(
+        mut self,
+        lock: u64,
+        holding: Holding,
+        wants_all: bool,
+        tell: impl FnOnce(Nanos) + Send,
+    ) {
         let wish = loop {
-            let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000 };
-            if matches!(self.acquire_once(wish, None).await, Came::Granted(..)) {
+            let share = holding.wish_of_probe(self.limits.get(&lock).copied(), wants_all);
+            let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000, share };
+            let came = self.acquire_once(wish, None).await;
+            if matches!(came, Came::Granted(..)) {
                 break wish;
             }
+            self.learn(lock, &came);
             SimRuntime::sleep(Duration::from_millis(50)).await;
         };
         tell(now());
@@ -442,17 +457,6 @@ impl Client {
 
 fn pick(choices: &[u64]) -> u64 {
     choices[usize::try_from(below(choices.len() as u64)).expect("few")]
-}
-
-/// The public name of an attempt: whose and which.
-pub(crate) fn label(attempt: &AttemptKey) -> String {
-    let number = |at: usize| u16::from_be_bytes([attempt.0[at], attempt.0[at + 1]]);
-    format!("c{}-{}", number(0), number(2))
-}
-
-/// The name of a numbered lock.
-pub(crate) fn name(lock: u64) -> LockName {
-    LockName::new(&format!("lock-{lock}")).expect("a short name")
 }
 
 fn came_of_acquire(answer: Result<Result<Acquired, CallFailure>, Mute>) -> Came {

@@ -11,11 +11,12 @@ use holdfast_replica::node_store::MemoryNodeStore;
 use holdfast_replica::open::{OpenFolder, ReplicaParts};
 use holdfast_replica::world::NodeId;
 
-use super::clients::{Client, History, Replicas, SimReplica};
+use super::clients::{Client, Replicas, SimReplica};
 use super::disk::{Condition, SimDisk};
 use super::executor::{self, MS, Nanos, Shared, WORLD, below, run_until};
 use super::faults::{Fault, Place};
 use super::journal::SharedJournal;
+use super::lines::History;
 use super::moments::Moments;
 use super::network::{Network, SimTransport};
 use super::plan::{Plan, Tuning};

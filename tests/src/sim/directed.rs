@@ -3,9 +3,9 @@
 use holdfast_core::{Cause, Happening, Rejection};
 use holdfast_replica::handle::{Acquired, CallFailure, Unanswered};
 
-use super::clients::name;
 use super::executor::{self, MS};
 use super::faults::{DiskTrouble, Fault, Who};
+use super::lines::name;
 use super::stage::{AMPLE, Stage, TIGHT, key};
 
 fn cut_off(node: u64) -> Fault {

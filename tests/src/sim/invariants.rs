@@ -9,13 +9,14 @@ mod queue_order;
 mod replicas_equal;
 #[cfg(test)]
 mod sample;
+pub(super) mod shares;
 mod told;
 
 use std::fmt;
 
-use super::clients::Line;
 use super::executor::Nanos;
 use super::journal::Journal;
+use super::lines::Line;
 use super::run::Probe;
 
 /// Something that must not be.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use holdfast_core::{Event, Group, Happening, LockTable, Op, Outcome};
+use holdfast_core::{Event, Group, Happening, LockTable, Op, Outcome, Share};
 use holdfast_replica::handle::{OnApplied, StateChange};
 use holdfast_replica::world::NodeId;
 
@@ -194,9 +194,10 @@ fn tell(node: NodeId, entry: &Entry) {
 fn show_op(op: &Op) -> String {
     match op {
         Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => format!(
-            "acquire {} {:?} for {} ms, waits {} ms, at node {}",
+            "acquire {} {:?}{} for {} ms, waits {} ms, at node {}",
             acquire.lock.as_str(),
             acquire.key,
+            show_share(op),
             acquire.ttl.ms(),
             acquire.wait.ms(),
             acquire.home.node
@@ -214,6 +215,16 @@ fn show_op(op: &Op) -> String {
         | Op::AcquireMany(_)
         | Op::RenewMany { .. }
         | Op::ReleaseMany { .. } => format!("{op:?}"),
+    }
+}
+
+fn show_share(op: &Op) -> String {
+    match op {
+        Op::AcquireShare(_, Share::Shared) => " shared".to_owned(),
+        Op::AcquireShare(_, Share::Permits(permits)) => {
+            format!(" with {} of {} permits", permits.taken(), permits.limit())
+        }
+        _ => String::new(),
     }
 }
 

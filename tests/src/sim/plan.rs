@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::faults::{Aim, DiskTrouble, Fault, Moment, Who};
+use super::holding::Holding;
 
 /// What kinds of faults a run draws from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Plan {
     /// The faults, in their order.
     pub steps: Vec<Step>,
     pub(crate) tuning: Tuning,
+    /// Of each lock.
+    pub(crate) holdings: Vec<Holding>,
 }
 
 /// Sizes that are megabytes in service and have to come into play within seconds here.
@@ -141,7 +144,15 @@ impl Plan {
             }
             at_ms += if draw.one_in(6) { 1_500 + draw.below(2_500) } else { 30 + draw.below(900) };
         }
-        Self { seed, profile, nodes: draw.nodes, clients: draw.clients, locks, faults_ms, steps, tuning }
+        let holdings = (0..locks).map(|_| Holding::draw(|bound| draw.below(bound))).collect();
+        let (nodes, clients) = (draw.nodes, draw.clients);
+        Self { seed, profile, nodes, clients, locks, faults_ms, steps, tuning, holdings }
+    }
+
+    /// What its locks are used for.
+    pub(crate) fn holdings(&self) -> Vec<Holding> {
+        let locks = usize::try_from(self.locks).expect("locks are few");
+        self.holdings.iter().copied().take(locks).collect()
     }
 
     /// The plan with less in it.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::clients::Came;
 use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS, Nanos, Trace};
 use super::faults::Fault;
+use super::holding::Holding;
 use super::invariants::{self, Violation};
+use super::lines::Came;
 use super::plan::Plan;
 use super::sights;
 use super::sometimes::{self, Sightings, saw};
@@ -106,7 +107,7 @@ fn run(plan: &Plan) -> Report {
     let faults_end = FORMING + plan.faults_ms * MS;
     for number in 0..plan.clients {
         let id = FIRST_CLIENT + number;
-        executor::spawn_on(id, world.client(id).run(plan.locks, faults_end));
+        executor::spawn_on(id, world.client(id).run(plan.holdings(), faults_end));
     }
     for step in &plan.steps {
         world.agenda.insert((FORMING + step.at_ms * MS, world.agenda_number), step.fault.clone());
@@ -144,8 +145,9 @@ fn probe(world: &mut World, plan: &Plan) -> Vec<Probe> {
     let begin = executor::now();
     let probes: Arc<Mutex<BTreeMap<u64, Probe>>> = Arc::default();
     let mut id = FIRST_CLIENT + plan.clients;
-    for lock in 0..=plan.locks {
-        for _ in 0..PROBES_PER_LOCK {
+    let new_one = [Holding::Alone];
+    for (lock, holding) in (0..).zip(plan.holdings().into_iter().chain(new_one)) {
+        for number in 0..PROBES_PER_LOCK {
             let (me, probes) = (id, probes.clone());
             probes.lock().expect("one thread").insert(me, Probe { lock, asked: begin, granted: None });
             let granted = move |at| {
@@ -153,7 +155,7 @@ fn probe(world: &mut World, plan: &Plan) -> Vec<Probe> {
                     probe.granted = Some(at);
                 }
             };
-            executor::spawn_on(me, world.client(me).probe(lock, granted));
+            executor::spawn_on(me, world.client(me).probe(lock, holding, number == 0, granted));
             id += 1;
         }
     }

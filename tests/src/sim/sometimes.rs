@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Everything that the mixed profile has to come across.
-pub const ALL: [&str; 25] = [
+pub const ALL: [&str; 29] = [
     "a grant from the queue after a failover",
     "a retry answered from memory",
     "a snapshot installed under load",
@@ -30,6 +30,10 @@ pub const ALL: [&str; 25] = [
     "a node cut off while it led",
     "five nodes",
     "a pause longer than a lease",
+    "several readers at once",
+    "a reader queued behind a writer that waited for readers",
+    "a large request was served while small ones waited behind it",
+    "a limit changed under load",
 ];
 
 /// How often each was seen.

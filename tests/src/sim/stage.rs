@@ -6,11 +6,12 @@ use holdfast_core::{AttemptKey, Metadata, Owner, Ttl, Wait};
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure};
 use holdfast_replica::world::NodeId;
 
-use super::clients::{SimReplica, name};
+use super::clients::SimReplica;
 use super::cluster::World;
 use super::executor::{self, MS, Nanos};
 use super::faults::{Fault, Place};
 use super::invariants::{self, Violation};
+use super::lines::name;
 use super::plan::{Plan, Profile, Tuning};
 
 /// A cluster on which a test acts.

@@ -51,6 +51,15 @@ found! {
     unclaimed_grants_that_are_never_taken_back: UnclaimedNeverTakenBack in Storage;
     a_renewal_that_is_answered_before_it_is_committed: RenewalAnsweredBeforeCommit in Network;
     an_unknown_outcome_that_is_taken_for_no_effect: UnknownTakenForNoEffect in Mixed;
+    writers_that_are_let_in_beside_each_other: WritersShare in Mixed;
+    a_writer_that_is_let_in_beside_readers: WriterBesideReaders in Mixed;
+    a_reader_that_is_let_in_past_a_waiting_writer: ReaderPassesWriter in Mixed;
+    permits_of_which_each_holder_counts_as_one: PermitsCountedByHolders in Mixed;
+    permits_that_a_snapshot_forgets: PermitsLostInSnapshot in Storage;
+    a_limit_that_a_snapshot_forgets: LimitLostInSnapshot in Storage;
+    small_requests_that_are_served_before_a_large_one: SmallRequestsServedFirst in Mixed;
+    a_limit_that_conflicts_and_is_not_noticed: LimitConflictUnnoticed in Mixed;
+    an_expiry_that_ends_all_shares: ExpiryEndsAllShares in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {

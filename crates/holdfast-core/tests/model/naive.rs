@@ -328,16 +328,22 @@ impl Naive {
         let parts = self.parts_of(at);
         let mut locks = vec![lock.clone()];
         let homes = self.attempts[at].homes.clone();
-        for part in parts {
-            let State::Holds(hold) = self.attempts[part].state.clone() else { panic!("it was a hold") };
+        for part in &parts {
+            let State::Holds(hold) = self.attempts[*part].state.clone() else { panic!("it was a hold") };
             let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
-            self.tell(part, Happening::Ended { fence, cause: Cause::Unclaimed, held_ms });
-            self.attempts[part].state = State::Waits { since, until };
-            self.attempts[part].homes = homes.clone();
-            locks.push(self.attempts[part].asked.lock.clone());
+            self.tell(*part, Happening::Ended { fence, cause: Cause::Unclaimed, held_ms });
+            self.attempts[*part].state = State::Waits { since, until };
+            self.attempts[*part].homes = homes.clone();
+            locks.push(self.attempts[*part].asked.lock.clone());
         }
+        let wants_too_much = parts
+            .iter()
+            .map(|part| &self.attempts[*part])
+            .any(|part| self.limit(&part.asked.lock).is_some_and(|limit| part.share.permits() > limit));
         if until <= self.now {
             self.conclude(at, Cause::WaitTimeout);
+        } else if wants_too_much {
+            self.conclude(at, Cause::LimitChanged);
         }
         self.hand_over_in_turn(locks);
         self.hand_all_over();

@@ -163,3 +163,17 @@ fn a_grant_of_permits_that_nobody_claims_is_taken_back_and_keeps_its_place() {
     story.tick(3_000);
     assert_eq!(story.queue("pool"), ["bob"]);
 }
+
+#[test]
+fn a_grant_that_is_taken_back_does_not_wait_for_more_than_a_lowered_limit() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "pool").permits(3, 4));
+    story.queues(0, acquire(BOB, "pool").permits(3, 4).wait_ms(60_000));
+    story.queues(0, acquire(CAROL, "pool").permits(2, 4).wait_ms(60_000));
+    story.releases(1, release(ALICE, "pool"));
+    let fence = story.so_far().grant_to(BOB).fence;
+    story.leader_does(2, set_limit("pool", 2)).unwrap();
+    story.leader_does(3, unclaim("pool", fence)).unwrap();
+    assert_eq!(story.so_far().leavings_of(BOB), [(3, Cause::LimitChanged)]);
+    assert_eq!(story.holders("pool"), ["carol"]);
+}

@@ -1,14 +1,14 @@
 //! Fences go up with time, over all locks: a grant that is asked for after another was told has the higher fence.
 
 use crate::history::Operation;
-use crate::holds::{Hold, View, fence_known};
+use crate::holds::{Hold, View, fences_known};
 use crate::lease::ms;
 use crate::verdict::{Check, Violation};
 
 pub(super) fn check(view: &View<'_>) -> Vec<Violation> {
     let operations = view.locks.iter().flat_map(|lock| &lock.operations);
-    let mut told: Vec<(u64, &Operation)> =
-        operations.filter_map(|operation| Some((fence_known(operation)?, *operation))).collect();
+    let known = |operation| fences_known(operation).map(move |fence| (fence, operation));
+    let mut told: Vec<(u64, &Operation)> = operations.flat_map(|operation| known(*operation)).collect();
     told.sort_by_key(|(_, operation)| operation.completed);
     let mut told = told.into_iter().peekable();
     let mut highest: Option<(u64, &Operation)> = None;
@@ -45,7 +45,7 @@ fn violation(hold: &Hold<'_>, fence: u64, by: &Operation) -> Violation {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::story::Story;
+    use crate::checks::story::{SHARED, Story};
     use crate::verdict::Check::FenceOrder;
 
     #[test]
@@ -70,6 +70,22 @@ mod tests {
         story.reads(1..5).sees(&[("a", 7)], &[]);
         story.at("another").acquires("b", 6..10, 100).granted(7);
         story.assert_found(FenceOrder, "fence 7 was asked for");
+    }
+
+    #[test]
+    fn readers_whose_fences_do_not_rise_are_found() {
+        let mut story = Story::default();
+        story.reader("a", 1..5, 1_000).granted(7);
+        story.reader("b", 10..15, 1_000).granted(6);
+        story.assert_found(FenceOrder, "fence 6 was asked for");
+    }
+
+    #[test]
+    fn a_fence_below_one_of_several_that_a_read_has_shown_is_found() {
+        let mut story = Story::default();
+        story.reads(1..5).sees_shares(&[("a", 3, SHARED), ("b", 7, SHARED)]);
+        story.reader("c", 10..15, 1_000).granted(6);
+        story.assert_found(FenceOrder, "fence 6 was asked for");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! For each lock there is one order of all that happened that explains every answer.
 //!
-//! The model of a lock is naive: it is free, or held under a fence; fences go up; a hold does not begin before it was
+//! A lock that several may hold at once is looked at in [`spans`]. The model of any other is naive: it is free, or held under a fence; fences go up; a hold does not begin before it was
 //! asked for, and does not end before its lease is over unless its attempt may have released it. So all that the lock can
 //! go through is one line of stations, which the known fences give in advance: free, held under the first, free, held under
 //! the second, and so on. Only when it went from one to the next is open. Each answer says that the lock was at a
@@ -9,6 +9,8 @@
 //! That makes the search a walk without a way back: the lock stays where it is until a call ends whose answer it has not
 //! met yet, and then goes no farther than that answer needs. Whoever is behind can still go wherever one who is ahead has
 //! gone, at the same moment, and meets on the way every answer that is still open; so staying behind is never wrong.
+
+mod spans;
 
 use crate::history::Operation;
 use crate::holds::{Fact, Lock, What};
@@ -19,6 +21,12 @@ use crate::verdict::{Check, Violation};
 const VIOLATIONS_MAX: usize = 3;
 
 pub(super) fn check(lock: &Lock<'_>) -> Vec<Violation> {
+    let mut violations = if lock.is_plain { walk(lock) } else { spans::check(lock) };
+    violations.truncate(VIOLATIONS_MAX);
+    violations
+}
+
+fn walk(lock: &Lock<'_>) -> Vec<Violation> {
     let mut walk = Walk { lock, station: 0, led_by: vec![None; 2 * lock.holds.len() + 1] };
     let mut violations = Vec::new();
     let mut begun = vec![0; lock.facts.len()];
@@ -27,7 +35,7 @@ pub(super) fn check(lock: &Lock<'_>) -> Vec<Violation> {
             Event::Begin(at) => begun[at] = walk.station,
             Event::End(at) => violations.extend(walk.meet(&lock.facts[at], begun[at]).err()),
         }
-        if violations.len() == VIOLATIONS_MAX {
+        if violations.len() >= VIOLATIONS_MAX {
             break;
         }
     }
@@ -181,13 +189,11 @@ mod tests {
 
 #[cfg(test)]
 mod against_trying_everything {
-    use std::collections::HashSet;
-
     use proptest::prelude::*;
 
     use super::check;
     use crate::checks::story::Story;
-    use crate::holds::{Fact, Lock, What};
+    use crate::holds::{Fact, Lock, Others, What};
     use crate::lease::Clock;
 
     /// Whether any assignment of moments to the moves explains all facts.
@@ -251,7 +257,7 @@ mod against_trying_everything {
                 }
             }
             let history = story.history();
-            let lock = Lock::new(history.operations.iter().collect(), &HashSet::new(), Clock::new(0));
+            let lock = Lock::new(history.operations.iter().collect(), &Others::default(), Clock::new(0));
             let calls = history.operations.iter().flat_map(|call| [call.invoked, call.completed]);
             let mut moments: Vec<u64> =
                 calls.chain(lock.holds.iter().map(|hold| hold.sure_until.0)).collect();

@@ -80,7 +80,7 @@ fn violation(hold: &Hold<'_>, last: &Operation, seen: &Fact<'_>) -> Violation {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::story::Story;
+    use crate::checks::story::{SHARED, Story};
     use crate::verdict::Check::NoLateExpiry;
 
     #[test]
@@ -124,5 +124,18 @@ mod tests {
         story.reads(4_000..4_010).sees(&[("a", 1)], &[]);
         story.assert_clean();
         assert!(story.verdict().not_made.iter().any(|not_made| not_made.check == NoLateExpiry));
+    }
+
+    #[test]
+    fn of_several_holds_only_the_one_that_is_late_is_found() {
+        let mut story = Story::default();
+        story.healthy(0);
+        story.reader("a", 1..5, 500).granted(1);
+        story.reader("b", 10..15, 5_000).granted(2);
+        story.reads(3_000..3_010).sees_shares(&[("b", 2, SHARED)]);
+        story.assert_clean();
+        story.reads(3_020..3_030).sees_shares(&[("a", 1, SHARED), ("b", 2, SHARED)]);
+        story.assert_found(NoLateExpiry, "fence 1 is still there");
+        assert_eq!(story.verdict().of(NoLateExpiry).count(), 1);
     }
 }

@@ -44,7 +44,7 @@ fn violation(fence: u64, end: &Operation, back: &Fact<'_>) -> Violation {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::story::Story;
+    use crate::checks::story::{SHARED, Story};
     use crate::verdict::Check::NoRevival;
 
     #[test]
@@ -92,5 +92,16 @@ mod tests {
         story.acquires("a", 200..210, 1_000).granted(2);
         story.renews("a", 220..230).granted((2, 1_000));
         story.assert_clean();
+    }
+
+    #[test]
+    fn a_reader_that_comes_back_beside_another_is_found() {
+        let mut story = Story::default();
+        story.reader("a", 0..5, 100).granted(1);
+        story.reader("b", 10..15, 5_000).granted(2);
+        story.renews("a", 200..210).refused("lease_expired");
+        story.assert_clean();
+        story.reads(220..230).sees_shares(&[("a", 1, SHARED), ("b", 2, SHARED)]);
+        story.assert_found(NoRevival, "fence 1 had ended");
     }
 }

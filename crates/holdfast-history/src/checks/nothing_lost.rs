@@ -1,68 +1,80 @@
-//! An acknowledged hold is there for its whole lease: from the moment that it is known, every answer agrees.
+//! An acknowledged hold is there for its whole lease, with all that it asked for: from the moment that it is known, every
+//! answer agrees.
 
-use crate::holds::{Fact, Hold, Lock, What};
+use std::collections::BTreeSet;
+
+use crate::history::Operation;
+use crate::holds::{Hold, Lock, Look, What, share_seen};
 use crate::lease::ms;
 use crate::verdict::{Check, Violation};
 
 pub(super) fn check(lock: &Lock<'_>) -> Vec<Violation> {
-    let sure = SureSpans::of(lock);
-    let mut violations = Vec::new();
+    let mut violations = missing(lock);
     for fact in &lock.facts {
-        let lost = match fact.what {
-            What::Free => sure.around(fact),
-            What::NotHeld(place) => Some(&lock.holds[place]).filter(|hold| is_sure_throughout(hold, fact)),
-            What::Held(_) | What::Ended(_) => None,
-        };
-        violations.extend(lost.map(|hold| violation(hold, fact)));
+        let What::NotHeld(place) = fact.what else { continue };
+        let hold = Some(&lock.holds[place]).filter(|hold| is_sure_throughout(hold, fact.by));
+        violations.extend(hold.map(|hold| violation(hold, fact.by)));
+    }
+    violations.extend(lock.looks.iter().flat_map(|look| changed(lock, look)));
+    violations
+}
+
+fn is_sure_throughout(hold: &Hold<'_>, by: &Operation) -> bool {
+    hold.known_at() < by.invoked && by.completed < hold.sure_until.0
+}
+
+/// Reads that do not show a hold which surely lasts throughout them: each with the one that lasts longest.
+fn missing(lock: &Lock<'_>) -> Vec<Violation> {
+    let mut by_known: Vec<_> = lock.holds.iter().enumerate().collect();
+    by_known.sort_by_key(|(_, hold)| hold.known_at());
+    let mut by_known = by_known.into_iter().peekable();
+    // By the end that is sure.
+    let mut known: BTreeSet<(u64, usize)> = BTreeSet::new();
+    let mut violations = Vec::new();
+    // Reads stand in the order of their invocation.
+    for look in &lock.looks {
+        while let Some((place, hold)) = by_known.next_if(|(_, hold)| hold.known_at() < look.by.invoked) {
+            known.insert((hold.sure_until.0, place));
+        }
+        let throughout = known.iter().rev().take_while(|(until, _)| look.by.completed < *until);
+        let missing =
+            throughout.map(|(_, place)| place).find(|place| look.holders.binary_search(place).is_err());
+        violations.extend(missing.map(|place| violation(&lock.holds[*place], look.by)));
     }
     violations
 }
 
-fn is_sure_throughout(hold: &Hold<'_>, fact: &Fact<'_>) -> bool {
-    hold.known_at() < fact.by.invoked && fact.by.completed < hold.sure_until.0
+/// Holders that a read shows with another share of the lock than they asked for.
+fn changed(lock: &Lock<'_>, look: &Look<'_>) -> Vec<Violation> {
+    let holds = look.holders.iter().map(|place| &lock.holds[*place]);
+    let is_changed = |hold: &&Hold<'_>| {
+        let asked = lock.attempt_of(hold).and_then(|attempt| attempt.wish());
+        asked.is_some_and(|(asked, _)| share_seen(look.by, hold.fence).is_some_and(|seen| seen != asked))
+    };
+    let changed = holds.filter(is_changed).map(|hold| {
+        let what =
+            format!("a read shows fence {} with another share of the lock than it asked for", hold.fence);
+        Violation::new(Check::NothingLost, what, &[hold.known_by, look.by])
+    });
+    changed.collect()
 }
 
-/// The holds, so that the one which surely lasts throughout an operation is found quickly.
-struct SureSpans<'a, 'b> {
-    /// By the time that they are known at; each with the one of all those up to it that surely lasts longest.
-    by_known: Vec<(u64, &'b Hold<'a>)>,
-}
-
-impl<'a, 'b> SureSpans<'a, 'b> {
-    fn of(lock: &'b Lock<'a>) -> Self {
-        let mut by_known: Vec<_> = lock.holds.iter().map(|hold| (hold.known_at(), hold)).collect();
-        by_known.sort_by_key(|(known_at, _)| *known_at);
-        for at in 1..by_known.len() {
-            let before = by_known[at - 1].1;
-            if before.sure_until.0 > by_known[at].1.sure_until.0 {
-                by_known[at].1 = before;
-            }
-        }
-        Self { by_known }
-    }
-
-    fn around(&self, fact: &Fact<'_>) -> Option<&'b Hold<'a>> {
-        let known = self.by_known.partition_point(|(known_at, _)| *known_at < fact.by.invoked);
-        let (_, hold) = self.by_known.get(known.checked_sub(1)?)?;
-        Some(*hold).filter(|hold| is_sure_throughout(hold, fact))
-    }
-}
-
-fn violation(hold: &Hold<'_>, fact: &Fact<'_>) -> Violation {
+fn violation(hold: &Hold<'_>, told: &Operation) -> Violation {
     let (until, by) = hold.sure_until;
     let what = format!(
         "fence {} holds the lock from {} until {} at least, and {} was told otherwise in between",
         hold.fence,
         ms(hold.known_at()),
         ms(until),
-        fact.by.process
+        told.process
     );
-    Violation::new(Check::NothingLost, what, &[hold.known_by, by, fact.by])
+    Violation::new(Check::NothingLost, what, &[hold.known_by, by, told])
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::story::Story;
+    use crate::checks::story::{SHARED, Story};
+    use crate::share::Share;
     use crate::verdict::Check::NothingLost;
 
     #[test]
@@ -115,5 +127,27 @@ mod tests {
         story.acquires("a", 0..5, 1_000).granted(1);
         story.renews("a", 300..310).refused("no_leader");
         story.assert_clean();
+    }
+
+    #[test]
+    fn a_reader_that_a_read_does_not_show_beside_another_is_lost() {
+        let mut story = Story::default();
+        story.reader("a", 0..5, 1_000).granted(1);
+        story.reader("b", 10..15, 5_000).granted(2);
+        story.reads(900..910).sees_shares(&[("a", 1, SHARED), ("b", 2, SHARED)]);
+        story.reads(1_100..1_110).sees_shares(&[("b", 2, SHARED)]);
+        story.assert_clean();
+        story.reads(500..510).sees_shares(&[("b", 2, SHARED)]);
+        story.assert_found(NothingLost, "fence 1");
+    }
+
+    #[test]
+    fn permits_that_become_fewer_are_found() {
+        let mut story = Story::default();
+        story.takes((3, 5), "a", 0..5, 1_000).granted(1);
+        story.reads(10..20).sees_shares(&[("a", 1, Share::Permits(3))]);
+        story.assert_clean();
+        story.reads(30..40).sees_shares(&[("a", 1, Share::Permits(1))]);
+        story.assert_found(NothingLost, "another share");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::attempt::Attempt;
 use crate::history::{History, Operation};
-use crate::holds::{Lock, fence_known};
+use crate::holds::{Lock, fences_known};
 use crate::lease::Clock;
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
@@ -19,16 +19,17 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut attempts: HashMap<u64, &Operation> = HashMap::new();
     let mut violations = Vec::new();
     for operation in &history.operations {
-        let Some(fence) = fence_known(operation) else { continue };
-        let first = *locks.entry(fence).or_insert(operation);
-        if first.request.lock() != operation.request.lock() {
-            let what = format!("fence {fence} was granted for two locks");
-            violations.push(Violation::new(Check::OneEffect, what, &[first, operation]));
-        } else if is_told_as_its_own(operation) {
-            let first = *attempts.entry(fence).or_insert(operation);
-            if first.request.attempt() != operation.request.attempt() {
-                let what = format!("fence {fence} was granted to two attempts");
+        for fence in fences_known(operation) {
+            let first = *locks.entry(fence).or_insert(operation);
+            if first.request.lock() != operation.request.lock() {
+                let what = format!("fence {fence} was granted for two locks");
                 violations.push(Violation::new(Check::OneEffect, what, &[first, operation]));
+            } else if is_told_as_its_own(operation) {
+                let first = *attempts.entry(fence).or_insert(operation);
+                if first.request.attempt() != operation.request.attempt() {
+                    let what = format!("fence {fence} was granted to two attempts");
+                    violations.push(Violation::new(Check::OneEffect, what, &[first, operation]));
+                }
             }
         }
     }
@@ -113,6 +114,14 @@ mod tests {
         let mut story = Story::default();
         story.acquires("a", 0..5, 100).granted(1);
         story.acquires("b", 500..505, 100).granted(1);
+        story.assert_found(OneEffect, "to two attempts");
+    }
+
+    #[test]
+    fn a_fence_of_two_readers_is_found() {
+        let mut story = Story::default();
+        story.reader("a", 0..5, 1_000).granted(1);
+        story.reader("b", 10..15, 1_000).granted(1);
         story.assert_found(OneEffect, "to two attempts");
     }
 

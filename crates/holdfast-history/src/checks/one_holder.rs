@@ -1,28 +1,34 @@
-//! At most one client at a time may believe that it holds a lock.
+//! Those who may believe that they hold a lock fit beside each other: one alone, several that share it, or as many as there
+//! are permits for.
 //!
 //! A client may believe so from the moment it has the answer until its TTL after it *sent* the request, or until it asks
 //! for the release.
 
+use std::collections::BTreeMap;
+
 use crate::history::Operation;
-use crate::holds::Lock;
+use crate::holds::{Hold, Lock, Look, share_seen};
 use crate::lease::{Clock, ms};
-use crate::outcome::{Answer, Outcome};
 use crate::verdict::{Check, Violation};
 
 /// A span of time in which a client may believe that it holds the lock.
 #[derive(Clone, Copy, Debug)]
-struct Belief<'a> {
+struct Belief<'a, 'b> {
     from: u64,
     until: u64,
-    fence: u64,
+    hold: &'b Hold<'a>,
     by: &'a Operation,
 }
 
 pub(super) fn check(lock: &Lock<'_>, clock: Clock) -> Vec<Violation> {
-    let mut violations = two_holders_seen(lock);
-    let mut longest: Vec<Belief<'_>> = Vec::new();
+    let mut violations: Vec<_> = lock.looks.iter().filter_map(|look| seen_too_many(lock, look)).collect();
+    // Of each hold the belief that lasts longest so far.
+    let mut current: BTreeMap<u64, Belief<'_, '_>> = BTreeMap::new();
     for belief in beliefs(lock, clock) {
-        let other = longest.iter().find(|other| other.fence != belief.fence && other.until > belief.from);
+        current.retain(|_, other| other.until > belief.from);
+        let others = current.values().filter(|other| !other.hold.fits_beside(belief.hold));
+        let other =
+            others.filter(|other| other.hold.fence != belief.hold.fence).max_by_key(|other| other.until);
         if let Some(other) = other {
             violations.push(Violation::new(
                 Check::OneHolder,
@@ -30,45 +36,59 @@ pub(super) fn check(lock: &Lock<'_>, clock: Clock) -> Vec<Violation> {
                 &[other.by, belief.by],
             ));
         }
-        keep_longest(&mut longest, belief);
+        let known = current.entry(belief.hold.fence).or_insert(belief);
+        if known.until < belief.until {
+            *known = belief;
+        }
+        violations.extend(too_many_permits(lock, &current, &belief));
     }
     violations
 }
 
-fn overlap(one: &Belief<'_>, other: &Belief<'_>) -> String {
+fn overlap(one: &Belief<'_, '_>, other: &Belief<'_, '_>) -> String {
     let (from, until) = (one.from.max(other.from), one.until.min(other.until));
     format!(
         "fences {} and {} are both believed to be held for {}, from {} on",
-        one.fence,
-        other.fence,
+        one.hold.fence,
+        other.hold.fence,
         ms(until - from),
         ms(from)
     )
 }
 
-/// Of all beliefs so far, the one that lasts longest, and the longest of another fence: no other can matter any more.
-fn keep_longest<'a>(longest: &mut Vec<Belief<'a>>, belief: Belief<'a>) {
-    match longest.iter_mut().find(|other| other.fence == belief.fence) {
-        Some(same) if same.until < belief.until => *same = belief,
-        Some(_) => {}
-        None => longest.push(belief),
-    }
-    longest.sort_by_key(|belief| std::cmp::Reverse(belief.until));
-    longest.truncate(2);
+/// All who believe at once held the lock when the last of them was granted: there were permits for all of them then.
+fn too_many_permits(
+    lock: &Lock<'_>,
+    current: &BTreeMap<u64, Belief<'_, '_>>,
+    latest: &Belief<'_, '_>,
+) -> Option<Violation> {
+    let holds: Vec<&Hold<'_>> = current.values().map(|belief| belief.hold).collect();
+    let (out, limit) = permits_beyond_limit(lock, &holds)?;
+    let what = format!("{out} permits of {limit} are believed to be held at {}", ms(latest.from));
+    let operations: Vec<_> = current.values().map(|belief| belief.by).collect();
+    Some(Violation::new(Check::OneHolder, what, &operations))
+}
+
+/// How many permits these have, and how many there can have been when the last of them was granted, if those are fewer.
+/// They stand in the order of their fences.
+fn permits_beyond_limit(lock: &Lock<'_>, holds: &[&Hold<'_>]) -> Option<(u64, u64)> {
+    let out = holds.iter().map(|hold| hold.permits()).sum();
+    let last = holds.last().filter(|_| out > 0)?;
+    lock.limit_max(last).filter(|limit| out > *limit).map(|limit| (out, limit))
 }
 
 /// In the order in which they begin.
-fn beliefs<'a>(lock: &Lock<'a>, clock: Clock) -> Vec<Belief<'a>> {
+fn beliefs<'a, 'b>(lock: &'b Lock<'a>, clock: Clock) -> Vec<Belief<'a, 'b>> {
     let mut beliefs = Vec::new();
     for hold in &lock.holds {
         let Some(attempt) = lock.attempt_of(hold) else { continue };
         for call in &attempt.calls {
-            let Some((fence, ttl_ms)) = call.granted().filter(|(fence, _)| *fence == hold.fence) else {
+            let Some((_, ttl_ms)) = call.granted().filter(|(fence, _)| *fence == hold.fence) else {
                 continue;
             };
             let (from, until) = (call.completed, attempt.lease_end_min(call, ttl_ms, clock));
             if from < until {
-                beliefs.push(Belief { from, until, fence, by: call });
+                beliefs.push(Belief { from, until, hold, by: call });
             }
         }
     }
@@ -76,19 +96,24 @@ fn beliefs<'a>(lock: &Lock<'a>, clock: Clock) -> Vec<Belief<'a>> {
     beliefs
 }
 
-fn two_holders_seen(lock: &Lock<'_>) -> Vec<Violation> {
-    let sees_two = |operation: &&&Operation| match &operation.outcome {
-        Outcome::Ok(Answer::Seen { holders, .. }) => holders.len() > 1,
-        _ => false,
+fn seen_too_many(lock: &Lock<'_>, look: &Look<'_>) -> Option<Violation> {
+    let holds: Vec<&Hold<'_>> = look.holders.iter().map(|place| &lock.holds[*place]).collect();
+    let shares: Vec<_> = holds.iter().filter_map(|hold| share_seen(look.by, hold.fence)).collect();
+    let apart = |at: usize| shares[at + 1..].iter().any(|other| !shares[at].fits_beside(*other));
+    let node = &look.by.node;
+    let what = if (0..shares.len()).any(apart) {
+        format!("a read of {node} saw several holders at once")
+    } else {
+        let (out, limit) = permits_beyond_limit(lock, &holds)?;
+        format!("a read of {node} saw {out} permits of {limit} held")
     };
-    let what = |operation: &Operation| format!("a read of {} saw several holders at once", operation.node);
-    let seen = lock.operations.iter().filter(sees_two);
-    seen.map(|read| Violation::new(Check::OneHolder, what(read), &[read])).collect()
+    Some(Violation::new(Check::OneHolder, what, &[look.by]))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::story::Story;
+    use crate::checks::story::{SHARED, Story};
+    use crate::share::Share;
     use crate::verdict::Check::OneHolder;
 
     #[test]
@@ -158,5 +183,82 @@ mod tests {
         story.acquires("a", 0..5, 1_000).granted(1);
         story.acquires("b", 900..955, 1_000).granted(2);
         story.assert_clean();
+    }
+
+    #[test]
+    fn readers_may_believe_at_once() {
+        let mut story = Story::default();
+        story.reader("a", 0..5, 1_000).granted(1);
+        story.reader("b", 100..110, 1_000).granted(2);
+        story.reads(200..210).sees_shares(&[("a", 1, SHARED), ("b", 2, SHARED)]);
+        story.assert_clean();
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_and_a_writer_beside_a_reader_are_found() {
+        let mut story = Story::default();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.reader("b", 100..110, 1_000).granted(2);
+        story.assert_found(OneHolder, "fences 1 and 2");
+        let mut story = Story::default();
+        story.reader("a", 0..5, 1_000).granted(1);
+        story.reader("b", 10..15, 5_000).granted(2);
+        story.acquires("c", 2_000..2_010, 1_000).granted(3);
+        story.assert_found(OneHolder, "fences 2 and 3");
+    }
+
+    #[test]
+    fn two_writers_beside_each_other_are_found_on_a_lock_that_readers_use_too() {
+        let mut story = Story::default();
+        story.reader("a", 0..5, 100).granted(1);
+        story.acquires("b", 500..505, 1_000).granted(2);
+        story.acquires("c", 600..605, 1_000).granted(3);
+        story.assert_found(OneHolder, "fences 2 and 3");
+    }
+
+    #[test]
+    fn a_permit_too_many_is_found() {
+        let mut story = Story::default();
+        story.takes((2, 5), "a", 0..5, 1_000).granted(1);
+        story.takes((2, 5), "b", 10..15, 1_000).granted(2);
+        story.assert_clean();
+        story.takes((2, 5), "c", 20..25, 1_000).granted(3);
+        story.assert_found(OneHolder, "6 permits of 5");
+    }
+
+    #[test]
+    fn permits_of_those_who_may_have_released_do_not_count() {
+        let mut story = Story::default();
+        story.takes((2, 5), "a", 0..5, 1_000).granted(1);
+        story.takes((2, 5), "b", 10..15, 1_000).granted(2);
+        story.releases("a", 16..18).unknown();
+        story.takes((3, 5), "c", 20..25, 1_000).granted(3);
+        story.assert_clean();
+    }
+
+    #[test]
+    fn a_limit_that_may_have_been_raised_makes_room_and_one_that_was_lowered_takes_nothing_away() {
+        let mut story = Story::default();
+        story.takes((5, 5), "a", 0..5, 1_000).granted(1);
+        story.limits(10..20, 8).unknown();
+        story.takes((3, 8), "b", 30..40, 1_000).granted(2);
+        story.limits(50..60, 2).limited(2);
+        story.reads(70..80).sees_shares(&[("a", 1, Share::Permits(5)), ("b", 2, Share::Permits(3))]);
+        story.assert_clean();
+        story.takes((1, 2), "c", 90..95, 1_000).granted(3);
+        story.assert_found(OneHolder, "9 permits of 8");
+    }
+
+    #[test]
+    fn a_read_that_shows_a_reader_beside_a_writer_or_a_permit_too_many_is_found() {
+        let mut story = Story::default();
+        story.reads(0..5).sees_shares(&[("a", 1, SHARED), ("b", 2, Share::All)]);
+        story.assert_found(OneHolder, "several holders");
+        let mut story = Story::default();
+        story.takes((3, 5), "a", 0..50, 1_000).granted(1);
+        story.takes((3, 5), "b", 0..50, 1_000).granted(2);
+        story.releases("a", 50..900).released(1);
+        story.reads(100..110).sees_shares(&[("a", 1, Share::Permits(3)), ("b", 2, Share::Permits(3))]);
+        story.assert_found(OneHolder, "6 permits of 5 held");
     }
 }

@@ -1,4 +1,5 @@
-//! First come, first served: of two waiters that a read showed in the queue, the one ahead is granted first.
+//! First come, first served: of two waiters that a read showed in the queue, the one ahead is granted first, and before
+//! anybody who asks later than the read. So neither a writer among readers starves nor a request for many permits.
 //!
 //! A waiter whose node is cut off, or too slow to take a grant, is rightly passed over. So only waiters of one node are
 //! compared, which are passed over together; or any in times that were healthy throughout and in which all grants were
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::attempt::Attempt;
 use crate::conditions::HealthyTimes;
 use crate::history::{History, Operation};
-use crate::holds::{Lock, fence_known};
+use crate::holds::{Hold, Lock, fences_known};
 use crate::lease::{Clock, ms};
 use crate::outcome::{Answer, Code, Outcome};
 use crate::request::Request;
@@ -26,12 +27,23 @@ pub(super) fn can_be_seen(history: &History) -> bool {
 pub(super) fn check(lock: &Lock<'_>, history: &History, clock: Clock) -> Vec<Violation> {
     let times = HealthyTimes::of(history);
     let waiters = Waiters::of(lock, clock);
+    let newcomers = Newcomers::of(lock);
     let mut violations: BTreeMap<(u64, u64), Violation> = BTreeMap::new();
-    for read in lock.operations.iter().filter(|read| queue_seen(read).len() > 1) {
+    for read in lock.operations.iter().filter(|read| !queue_seen(read).is_empty()) {
         let queue = queue_seen(read).iter().filter_map(|owner| waiters.by_owner.get(&**owner));
-        for (ahead, behind) in passed_over(queue.collect(), read, history, &times) {
-            let key = (ahead.call.id, behind.grant.map_or(0, |grant| grant.id));
-            violations.entry(key).or_insert_with(|| violation(ahead, behind, read));
+        let queue: Vec<_> = queue.collect();
+        for ahead in &queue {
+            let came_later = newcomers.let_in_before(ahead, read).find(|(_, grant)| {
+                were_all_reached(grant, read, &times) && were_all_taken(grant, read, history)
+            });
+            if let Some((call, grant)) = came_later {
+                let key = (ahead.call.id, grant.id);
+                violations.entry(key).or_insert_with(|| violation(ahead, call, grant, read));
+            }
+        }
+        for (ahead, behind, grant) in passed_over(queue, read, history, &times) {
+            let key = (ahead.call.id, grant.id);
+            violations.entry(key).or_insert_with(|| violation(ahead, behind.call, grant, read));
         }
     }
     violations.into_values().collect()
@@ -61,6 +73,16 @@ struct Waiter<'a> {
 enum Kept {
     Granted(u64),
     Moment(u64),
+}
+
+impl Kept {
+    /// Whether it still waited when this fence was granted, which was told at a moment.
+    fn is_longer_than(self, fence: u64, told: u64) -> bool {
+        match self {
+            Self::Granted(own) => fence < own,
+            Self::Moment(until) => told < until,
+        }
+    }
 }
 
 struct Waiters<'a> {
@@ -124,52 +146,96 @@ fn kept_until(call: &Operation, clock: Clock) -> Option<Kept> {
     }
 }
 
-/// Pairs of a queue of which the one behind was granted before the one ahead. For each one ahead the first of them.
+/// All who were granted the lock, by the time that they first asked for it.
+struct Newcomers<'a, 'b> {
+    by_asking: Vec<(&'b Hold<'a>, &'a Operation)>,
+    /// For each, the lowest fence, and the earliest answer, of it and all who asked later.
+    best_since: Vec<(u64, u64)>,
+    calls: HashMap<u64, &'a Operation>,
+}
+
+impl<'a, 'b> Newcomers<'a, 'b> {
+    fn of(lock: &'b Lock<'a>) -> Self {
+        let told = |hold: &'b Hold<'a>| {
+            let calls = &lock.attempt_of(hold)?.calls;
+            let told =
+                calls.iter().filter(|call| call.granted().is_some_and(|(fence, _)| fence == hold.fence));
+            Some((hold, *told.min_by_key(|call| call.completed)?))
+        };
+        let mut by_asking: Vec<_> = lock.holds.iter().filter_map(told).collect();
+        by_asking.sort_by_key(|(hold, _)| hold.asked);
+        let mut best_since: Vec<_> =
+            by_asking.iter().map(|(hold, grant)| (hold.fence, grant.completed)).collect();
+        for at in (1..best_since.len()).rev() {
+            let (fence, told) = best_since[at];
+            let before = &mut best_since[at - 1];
+            *before = (before.0.min(fence), before.1.min(told));
+        }
+        let first_call = |hold: &Hold<'a>| Some((hold.fence, lock.attempt_of(hold)?.acquires().next()?));
+        let calls = by_asking.iter().filter_map(|(hold, _)| first_call(hold)).collect();
+        Self { by_asking, best_since, calls }
+    }
+
+    /// Those who first asked after a read had shown this one to wait, and were granted the lock before it: what they asked,
+    /// and what told them.
+    fn let_in_before(
+        &self,
+        ahead: &Waiter<'_>,
+        read: &Operation,
+    ) -> impl Iterator<Item = (&'a Operation, &'a Operation)> {
+        let later = self.by_asking.partition_point(|(hold, _)| hold.asked <= read.completed);
+        let is_any = |kept: &Kept| {
+            self.best_since.get(later).is_some_and(|(fence, told)| kept.is_longer_than(*fence, *told))
+        };
+        let kept = ahead.kept_until.filter(is_any);
+        let later = self.by_asking[later..].iter().filter(move |(hold, grant)| {
+            kept.is_some_and(|kept| kept.is_longer_than(hold.fence, grant.completed))
+        });
+        later.filter(move |_| kept.is_some()).map(|(hold, grant)| (self.calls[&hold.fence], *grant))
+    }
+}
+
+/// Pairs of a queue of which the one behind was granted before the one ahead, and that grant. For each one ahead the first
+/// of them.
 fn passed_over<'a, 'b>(
     queue: Vec<&'b Waiter<'a>>,
     read: &Operation,
     history: &History,
     times: &HealthyTimes,
-) -> Vec<(&'b Waiter<'a>, &'b Waiter<'a>)> {
+) -> Vec<(&'b Waiter<'a>, &'b Waiter<'a>, &'a Operation)> {
     let mut pairs = Vec::new();
     for (at, ahead) in queue.iter().enumerate() {
         let Some(kept) = ahead.kept_until else { continue };
-        let is_rightly_ahead = |behind: &&&Waiter<'_>| {
-            are_together(ahead, behind)
-                || were_all_reached(behind, read, times) && were_all_taken(behind, read, history)
+        let went_first = |behind: &&'b Waiter<'a>| {
+            let (fence, grant) = (behind.fence?, behind.grant?);
+            kept.is_longer_than(fence, grant.completed).then_some((*ahead, *behind, grant))
         };
-        let behind = queue[at + 1..].iter().filter(|behind| went_first(behind, kept)).find(is_rightly_ahead);
-        pairs.extend(behind.map(|behind| (*ahead, *behind)));
+        let is_rightly_ahead = |(_, behind, grant): &(&Waiter<'_>, &Waiter<'_>, &Operation)| {
+            are_together(ahead, behind)
+                || were_all_reached(grant, read, times) && were_all_taken(grant, read, history)
+        };
+        pairs.extend(queue[at + 1..].iter().filter_map(went_first).find(is_rightly_ahead));
     }
     pairs
-}
-
-fn went_first(behind: &Waiter<'_>, ahead_kept: Kept) -> bool {
-    match (behind.fence, behind.grant, ahead_kept) {
-        (Some(fence), Some(_), Kept::Granted(ahead)) => fence < ahead,
-        (Some(_), Some(grant), Kept::Moment(until)) => grant.completed < until,
-        _ => false,
-    }
 }
 
 fn are_together(one: &Waiter<'_>, other: &Waiter<'_>) -> bool {
     one.node.is_some() && one.node == other.node
 }
 
-fn were_all_reached(behind: &Waiter<'_>, read: &Operation, times: &HealthyTimes) -> bool {
+fn were_all_reached(grant: &Operation, read: &Operation, times: &HealthyTimes) -> bool {
     let settled = read.invoked.checked_sub(SETTLED_NS);
-    let (Some(settled), Some(grant)) = (settled, behind.grant) else { return false };
-    times.throughout(settled, grant.completed)
+    settled.is_some_and(|settled| times.throughout(settled, grant.completed))
 }
 
-/// Whether somebody was told of every grant from a while before the read to that of the one behind. One that nobody was
-/// told of may have been the one ahead's, or one of its node's, which did not take it in time and was passed over.
-fn were_all_taken(behind: &Waiter<'_>, read: &Operation, history: &History) -> bool {
-    let (Some(until), Some(settled)) = (behind.fence, read.invoked.checked_sub(SETTLED_NS)) else {
+/// Whether somebody was told of every grant from a while before the read to this one. One that nobody was told of may have
+/// been the one ahead's, or one of its node's, which did not take it in time and was passed over.
+fn were_all_taken(grant: &Operation, read: &Operation, history: &History) -> bool {
+    let (Some((until, _)), Some(settled)) = (grant.granted(), read.invoked.checked_sub(SETTLED_NS)) else {
         return false;
     };
     let before = history.operations.iter().filter(|operation| operation.completed < settled);
-    let after = before.filter_map(fence_known).max().unwrap_or(0);
+    let after = before.flat_map(fences_known).max().unwrap_or(0);
     let told = history.operations.iter().filter_map(fence_told);
     let told: HashSet<u64> = told.filter(|fence| after < *fence && *fence < until).collect();
     told.len() as u64 == until.saturating_sub(after + 1)
@@ -180,24 +246,26 @@ fn fence_told(operation: &Operation) -> Option<u64> {
     match operation.outcome {
         Outcome::Ok(Answer::Granted { fence, .. }) => Some(fence),
         Outcome::Ok(Answer::Released { fence }) => fence,
-        Outcome::Ok(Answer::Seen { .. }) | Outcome::Refused(_) | Outcome::Unknown { .. } => None,
+        Outcome::Ok(Answer::Seen { .. } | Answer::Limited { .. })
+        | Outcome::Refused(_)
+        | Outcome::Unknown { .. } => None,
     }
 }
 
-fn violation(ahead: &Waiter<'_>, behind: &Waiter<'_>, read: &Operation) -> Violation {
-    let grant = behind.grant.expect("it went first");
+fn violation(ahead: &Waiter<'_>, behind: &Operation, grant: &Operation, read: &Operation) -> Violation {
     let what = format!(
         "{} waited ahead of {}, which was granted at {} while it still waited",
         ahead.call.request.attempt().expect("an acquire has one"),
-        behind.call.request.attempt().expect("an acquire has one"),
+        behind.request.attempt().expect("an acquire has one"),
         ms(grant.completed)
     );
-    Violation::new(Check::QueueOrder, what, &[ahead.call, behind.call, read, grant])
+    Violation::new(Check::QueueOrder, what, &[ahead.call, behind, read, grant])
 }
 
 #[cfg(test)]
 mod tests {
     use crate::checks::story::Story;
+    use crate::share::Share;
     use crate::verdict::Check::QueueOrder;
 
     fn queue_of_two(story: &mut Story) {
@@ -275,5 +343,42 @@ mod tests {
         story.waits("b", 100..8_200, 200, 4_000).refused("wait_timeout");
         story.waits("c", 90..5_000, 200, 9_000).granted(2);
         story.assert_clean();
+    }
+
+    #[test]
+    fn a_reader_that_is_let_in_past_a_waiting_writer_is_found_in_healthy_times_only() {
+        for (is_healthy, found) in [(true, 1), (false, 0)] {
+            let mut story = Story::default();
+            if is_healthy {
+                story.healthy(0);
+            }
+            story.reader("a", 1..5, 6_000).granted(1);
+            story.reads(4_000..4_010).sees(&[("a", 1)], &["writer"]);
+            story.waits("writer", 100..7_000, 200, 9_000).granted(3);
+            story.reader("b", 4_020..4_030, 2_000).granted(2);
+            assert_eq!(story.verdict().of(QueueOrder).count(), found);
+        }
+    }
+
+    #[test]
+    fn a_large_request_that_small_ones_pass_until_its_wait_is_over_is_found() {
+        let mut story = Story::default();
+        story.healthy(0);
+        story.takes((2, 5), "a", 1..5, 9_000).granted(1);
+        story.reads(4_000..4_010).sees_shares_and_queue(&[("a", 1, Share::Permits(2))], &["large"]);
+        story.through("n2").takes_waiting((4, 5), "large", 100..8_200, 200, 8_000).refused("wait_timeout");
+        story.takes((1, 5), "b", 4_020..4_030, 2_000).granted(2);
+        story.assert_found(QueueOrder, "large waited ahead of b");
+    }
+
+    #[test]
+    fn one_who_asked_before_the_read_was_answered_may_have_come_first() {
+        let mut story = Story::default();
+        story.healthy(0);
+        story.reader("a", 1..5, 6_000).granted(1);
+        story.reads(4_000..4_010).sees(&[("a", 1)], &["writer"]);
+        story.waits("writer", 100..7_000, 200, 9_000).granted(3);
+        story.reader("b", 4_005..4_030, 2_000).granted(2);
+        assert_eq!(story.verdict().of(QueueOrder).count(), 0);
     }
 }

@@ -8,7 +8,11 @@ use crate::format::{Complete, Entry, Header, Invoke, Mark};
 use crate::history::History;
 use crate::outcome::{Answer, Holder, Outcome, Refusal};
 use crate::request::Request;
+use crate::share::{Mode, Share};
 use crate::verdict::{Check, Verdict};
+
+/// What a reader holds.
+pub(crate) const SHARED: Share = Share::Shared;
 
 /// A history that is being told, at the lock `db` and node `n1` unless it says otherwise.
 pub(crate) struct Story {
@@ -78,6 +82,25 @@ impl Story {
         self.at("db").waits(attempt, during, ttl_ms, wait_ms)
     }
 
+    pub(crate) fn reader(&mut self, attempt: &str, during: Range<u64>, ttl_ms: u64) -> Asked<'_> {
+        self.at("db").takes((Mode::Shared, None), attempt, during, ttl_ms, 0)
+    }
+
+    /// `taken` of `limit` permits.
+    pub(crate) fn takes(
+        &mut self,
+        (taken, limit): (u32, u32),
+        attempt: &str,
+        during: Range<u64>,
+        ttl_ms: u64,
+    ) -> Asked<'_> {
+        self.at("db").takes_waiting((taken, limit), attempt, during, ttl_ms, 0)
+    }
+
+    pub(crate) fn limits(&mut self, during: Range<u64>, limit: u32) -> Asked<'_> {
+        self.at("db").asks("operator", during, Request::Limit { lock: "db".into(), limit })
+    }
+
     pub(crate) fn renews(&mut self, attempt: &str, during: Range<u64>) -> Asked<'_> {
         let request = Request::Renew { lock: "db".into(), attempt: attempt.into(), ttl_ms: None };
         self.at("db").asks(attempt, during, request)
@@ -125,8 +148,33 @@ impl<'s> Teller<'s> {
     }
 
     pub(crate) fn waits(self, attempt: &str, during: Range<u64>, ttl_ms: u64, wait_ms: u64) -> Asked<'s> {
+        self.takes((Mode::Exclusive, None), attempt, during, ttl_ms, wait_ms)
+    }
+
+    pub(crate) fn takes_waiting(
+        self,
+        permits: (u32, u32),
+        attempt: &str,
+        during: Range<u64>,
+        ttl_ms: u64,
+        wait_ms: u64,
+    ) -> Asked<'s> {
+        self.takes((Mode::Exclusive, Some(permits)), attempt, during, ttl_ms, wait_ms)
+    }
+
+    fn takes(
+        self,
+        (mode, permits): (Mode, Option<(u32, u32)>),
+        attempt: &str,
+        during: Range<u64>,
+        ttl_ms: u64,
+        wait_ms: u64,
+    ) -> Asked<'s> {
         let (lock, owner) = (self.lock.clone(), attempt.into());
-        self.asks(attempt, during, Request::Acquire { lock, attempt: attempt.into(), owner, ttl_ms, wait_ms })
+        let (permits, limit) = permits.unzip();
+        let name = attempt.into();
+        let acquire = Request::Acquire { lock, attempt: name, owner, ttl_ms, wait_ms, mode, limit, permits };
+        self.asks(attempt, during, acquire)
     }
 
     pub(crate) fn reads(self, during: Range<u64>) -> Asked<'s> {
@@ -172,14 +220,32 @@ impl Asked<'_> {
         self.answers(Outcome::Ok(Answer::Seen { holders, queue }));
     }
 
+    pub(crate) fn sees_shares(self, holders: &[(&str, u64, Share)]) {
+        self.sees_shares_and_queue(holders, &[]);
+    }
+
+    pub(crate) fn sees_shares_and_queue(self, holders: &[(&str, u64, Share)], queue: &[&str]) {
+        let holders = holders.iter().map(|(owner, fence, share)| Holder {
+            mode: if *share == Share::Shared { Mode::Shared } else { Mode::Exclusive },
+            permits: if let Share::Permits(taken) = share { Some(*taken) } else { None },
+            ..holder(owner, *fence)
+        });
+        let queue = queue.iter().map(|owner| (*owner).into()).collect();
+        self.answers(Outcome::Ok(Answer::Seen { holders: holders.collect(), queue }));
+    }
+
+    pub(crate) fn limited(self, limit: u32) {
+        self.answers(Outcome::Ok(Answer::Limited { limit }));
+    }
+
     pub(crate) fn held_by(self, owner: &str, fence: u64) {
-        let refusal = Refusal { code: crate::outcome::Code::Held, holder: Some(holder(owner, fence)) };
+        let refusal = Refusal { holder: Some(holder(owner, fence)), ..crate::outcome::Code::Held.into() };
         self.answers(Outcome::Refused(refusal));
     }
 
     pub(crate) fn refused(self, code: &str) {
-        let code = serde_json::from_value(code.into()).unwrap();
-        self.answers(Outcome::Refused(Refusal { code, holder: None }));
+        let code: crate::outcome::Code = serde_json::from_value(code.into()).unwrap();
+        self.answers(Outcome::Refused(code.into()));
     }
 
     pub(crate) fn unknown(self) {
@@ -210,7 +276,7 @@ impl IntoGrant for (u64, u64) {
 }
 
 fn holder(owner: &str, fence: u64) -> Holder {
-    Holder { owner: owner.into(), fence, expires_in_ms: 1 }
+    Holder { owner: owner.into(), fence, expires_in_ms: 1, mode: Mode::Exclusive, permits: None }
 }
 
 fn mark(at_ms: u64) -> Mark {

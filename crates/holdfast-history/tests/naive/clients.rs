@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use holdfast_history::format::{Complete, Entry, Invoke, Mark};
-use holdfast_history::{Answer, Outcome, Request};
+use holdfast_history::{Answer, Mode, Outcome, Request};
 
 use crate::naive::chance::Chance;
 use crate::naive::service::{Bug, MS, Service};
@@ -39,9 +39,24 @@ struct Going {
     name: Arc<str>,
     ttl_ms: u64,
     wait_ms: u64,
+    mode: Mode,
+    /// How many permits of how many.
+    permits: Option<(u32, u32)>,
     holds: bool,
     tries: u64,
 }
+
+/// What a lock is used for, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Alone,
+    ReadersAndWriters,
+    Permits,
+}
+
+const USES: [Use; 3] = [Use::Alone, Use::ReadersAndWriters, Use::Permits];
+/// Until somebody changes it.
+const FIRST_LIMIT: u32 = 4;
 
 struct Client {
     name: Arc<str>,
@@ -62,6 +77,8 @@ struct Run {
     requests: BTreeMap<u64, (usize, Request)>,
     outcomes: BTreeMap<u64, Outcome>,
     entries: Vec<Entry>,
+    /// Of each lock, as the clients know it.
+    limits: BTreeMap<Arc<str>, u32>,
 }
 
 /// What the clients of a run write down. The same plan, the same history.
@@ -84,6 +101,7 @@ pub(crate) fn run(plan: Plan) -> Vec<Entry> {
         requests: BTreeMap::new(),
         outcomes: BTreeMap::new(),
         entries: vec![Entry::Healthy(Mark { at_ns: 0, text: String::new() })],
+        limits: BTreeMap::new(),
     };
     for number in 0..plan.clients {
         let at = 1 + run.chance.below(50 * MS);
@@ -108,7 +126,7 @@ impl Run {
             Event::Arrive(call) => self.arrive(call),
             Event::Answer(call, client) => self.answered(call, client),
             Event::GiveUp(call, client) => self.give_up(call, client),
-            Event::HangUp(call) => self.service.hang_up(call),
+            Event::HangUp(call) => self.service.hang_up(call, self.now),
             Event::Due => self.service.advance(self.now),
         }
         self.send_answers();
@@ -186,6 +204,9 @@ impl Run {
     fn complete(&mut self, call: u64, client: usize, outcome: Outcome) {
         self.clients[client].waits_for = None;
         let (_, request) = self.requests[&call].clone();
+        if let (Request::Limit { lock, limit }, Outcome::Ok(_)) = (&request, &outcome) {
+            self.limits.insert(lock.clone(), *limit);
+        }
         self.learn(client, &request, &outcome);
         self.entries.push(Entry::Complete(Complete { id: call, at_ns: self.now, outcome }));
         // Now and then a client is away for longer than its lease.
@@ -199,7 +220,7 @@ impl Run {
         let is_forgotten = self.chance.one_in(15);
         let Some(going) = self.clients[client].going.as_mut() else { return };
         let keeps = match (request, outcome) {
-            (Request::Read { .. }, _) => true,
+            (Request::Read { .. } | Request::Limit { .. }, _) => true,
             (Request::Release { .. }, Outcome::Ok(Answer::Released { .. })) => is_repeated,
             (_, Outcome::Ok(_)) => {
                 going.holds = true;
@@ -220,22 +241,42 @@ impl Run {
         if let Some(going) = self.clients[client].going.clone() {
             return self.go_on(going);
         }
-        let lock: Arc<str> = format!("lock-{}", self.chance.below(self.plan.locks)).into();
+        let number = self.chance.below(self.plan.locks);
+        let lock: Arc<str> = format!("lock-{number}").into();
+        let how = USES[usize::try_from(number % 3).expect("it is below 3")];
+        if how == Use::Permits && self.chance.one_in(25) {
+            return Request::Limit { lock, limit: self.chance.pick(&[2, 3, 4, 6]) };
+        }
         if self.chance.one_in(3) {
             return Request::Read { lock };
         }
         let ttl_ms = self.chance.pick(&[300, 1_000, 3_000]);
         let wait_ms = self.chance.pick(&[0, 0, 500, 4_000]);
+        let (mode, permits) = match how {
+            Use::Alone => (Mode::Exclusive, None),
+            Use::ReadersAndWriters => {
+                (self.chance.pick(&[Mode::Shared, Mode::Shared, Mode::Exclusive]), None)
+            }
+            Use::Permits => (Mode::Exclusive, Some(self.permits_of(&lock))),
+        };
         let it = &mut self.clients[client];
         it.attempts += 1;
         let name: Arc<str> = format!("{}-{}", it.name, it.attempts).into();
-        it.going = Some(Going { lock, name, ttl_ms, wait_ms, holds: false, tries: 0 });
+        it.going = Some(Going { lock, name, ttl_ms, wait_ms, mode, permits, holds: false, tries: 0 });
         self.acquire(self.clients[client].going.clone().expect("it was set a moment ago"))
     }
 
     fn acquire(&self, going: Going) -> Request {
-        let Going { lock, name, ttl_ms, wait_ms, .. } = going;
-        Request::Acquire { lock, attempt: name.clone(), owner: name, ttl_ms, wait_ms }
+        let Going { lock, name, ttl_ms, wait_ms, mode, permits, .. } = going;
+        let (permits, limit) = permits.unzip();
+        Request::Acquire { lock, attempt: name.clone(), owner: name, ttl_ms, wait_ms, mode, limit, permits }
+    }
+
+    /// Now and then a client names a limit of its own.
+    fn permits_of(&mut self, lock: &str) -> (u32, u32) {
+        let known = self.limits.get(lock).copied().unwrap_or(FIRST_LIMIT);
+        let limit = if self.chance.one_in(12) { self.chance.pick(&[3, 5]) } else { known };
+        (self.chance.pick(&[1, 1, 2, limit]).min(limit), limit)
     }
 
     fn go_on(&mut self, going: Going) -> Request {

@@ -7,8 +7,9 @@ use clap::builder::FalseyValueParser;
 
 const AFTER_HELP: &str = "\
 The clients take locks, wait, renew, read, release, hang up, and ask again elsewhere with the same token, through every
-endpoint, and write down what they were told (docs/history-format.md). What happens to the cluster meanwhile is up to
-you. `holdfast check FILE` has the verdict.
+endpoint, and write down what they were told (docs/history-format.md). Half of the locks are held alone; the others in
+turn by readers and writers, and by permits, whose limit is changed now and then. What happens to the cluster meanwhile is
+up to you. `holdfast check FILE` has the verdict.
 
 With --marks, each line of standard input becomes a mark of the history: `fault TEXT` when something is about to be done
 to the cluster, `healthy TEXT` when nothing is any more and a leader serves, `note TEXT` for people.";

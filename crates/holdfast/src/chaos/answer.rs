@@ -1,7 +1,7 @@
 //! What an answer of the HTTP API means for the history.
 
-use holdfast_api::{ErrorCode, Grant, Lock, Problem, Released};
-use holdfast_history::{Answer, Code, Holder, Outcome, Refusal, Request};
+use holdfast_api::{ErrorCode, Grant, LimitSet, Lock, Problem, Released};
+use holdfast_history::{Answer, Code, Holder, Mode, Outcome, Refusal, Request};
 use serde::de::DeserializeOwned;
 
 /// Reads an answer. What is not understood is unknown: the history must not say more than the client knows.
@@ -15,6 +15,7 @@ pub(super) fn outcome_of(request: &Request, status: u16, body: &[u8]) -> Outcome
             read(body).map(|released: Released| Answer::Released { fence: released.fence })
         }
         Request::Read { .. } => read(body).map(seen),
+        Request::Limit { .. } => read(body).map(|set: LimitSet| Answer::Limited { limit: set.limit }),
     };
     answer.map_or_else(Outcome::unknown, Outcome::Ok)
 }
@@ -33,9 +34,18 @@ fn seen(lock: Lock) -> Answer {
         owner: holder.owner.into(),
         fence: holder.fence,
         expires_in_ms: holder.expires_in_ms,
+        mode: mode(holder.mode),
+        permits: holder.permits,
     });
     let queue = lock.queue.into_iter().map(|waiter| waiter.owner.into());
     Answer::Seen { holders: holders.collect(), queue: queue.collect() }
+}
+
+fn mode(mode: holdfast_api::Mode) -> Mode {
+    match mode {
+        holdfast_api::Mode::Exclusive => Mode::Exclusive,
+        holdfast_api::Mode::Shared => Mode::Shared,
+    }
 }
 
 fn refusal(status: u16, body: &[u8]) -> Outcome {
@@ -46,9 +56,11 @@ fn refusal(status: u16, body: &[u8]) -> Outcome {
         owner: holder.owner.into(),
         fence: holder.fence,
         expires_in_ms: holder.expires_in_ms,
+        mode: Mode::Exclusive,
+        permits: None,
     });
     match code(problem.code) {
-        Some(code) => Outcome::Refused(Refusal { code, holder }),
+        Some(code) => Outcome::Refused(Refusal { code, holder, limit: problem.limit }),
         None => Outcome::unknown(problem.code.as_str().into()),
     }
 }
@@ -72,12 +84,11 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::UnsupportedMediaType
-        // These clients count no permits, hold one lock at a time and hand nothing over: it would be as wrong as any other
-        // field.
-        | ErrorCode::LimitConflict
+        // These clients hold one lock at a time and hand nothing over: it would be as wrong as any other field.
         | ErrorCode::Deadlock
-        | ErrorCode::NoLimit
         | ErrorCode::NoSuchCandidate => Some(Code::InvalidArgument),
+        ErrorCode::LimitConflict => Some(Code::LimitConflict),
+        ErrorCode::NoLimit => Some(Code::NoLimit),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
 }

@@ -1,11 +1,12 @@
 //! One client: one process of the history.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest};
+use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest, SetLimitRequest};
 use holdfast_client::fresh_token;
-use holdfast_history::{Answer, Code, Outcome, Request};
+use holdfast_history::{Answer, Code, Mode, Outcome, Refusal, Request};
 use hyper::Method;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::answer::outcome_of;
 use super::connection::{Connection, Endpoint};
+use super::holding::{Holding, Wish};
 use super::recorder::Recorder;
 use crate::args::ChaosArgs;
 
@@ -40,6 +42,8 @@ pub(super) struct Client {
     lock_prefix: String,
     locks: u64,
     attempts: u64,
+    /// The limits of locks, as it was told last.
+    limits: HashMap<Arc<str>, u32>,
 }
 
 /// What stays the same in all calls of an attempt.
@@ -49,6 +53,7 @@ struct Attempt {
     token: String,
     ttl_ms: u64,
     wait_ms: u64,
+    wish: Wish,
 }
 
 impl Client {
@@ -69,31 +74,36 @@ impl Client {
             lock_prefix: format!("chaos-{run}"),
             locks: args.locks,
             attempts: 0,
+            limits: HashMap::new(),
         }
     }
 
     /// Goes on until the end of its time.
     pub(super) async fn run(mut self, end: Instant) {
         while Instant::now() < end {
-            let lock = self.any_lock();
+            let (lock, holding) = self.any_lock();
             if self.one_in(4) {
                 self.read(&lock).await;
+            } else if let Some(limit) = holding.new_limit(&mut self.chance) {
+                self.set_limit(lock, limit).await;
             } else {
-                self.attempt(lock, end).await;
+                self.attempt(lock, holding, end).await;
             }
             self.pause().await;
         }
     }
 
     /// One attempt from its first call to its end, or until it is forgotten.
-    async fn attempt(&mut self, lock: Arc<str>, end: Instant) {
+    async fn attempt(&mut self, lock: Arc<str>, holding: Holding, end: Instant) {
         self.attempts += 1;
+        let wish = holding.wish(self.limits.get(&lock).copied(), &mut self.chance);
         let attempt = Attempt {
             lock,
             name: format!("{}-{}", self.name, self.attempts).into(),
             token: fresh_token().expose().to_owned(),
             ttl_ms: self.pick(&TTLS_MS),
             wait_ms: self.pick(&WAITS_MS),
+            wish,
         };
         if !self.acquire(&attempt, end).await {
             return;
@@ -116,7 +126,10 @@ impl Client {
         for _ in 0..ASKED_AGAIN {
             match self.call(self.acquire_request(attempt), Some(attempt)).await {
                 Some(Outcome::Ok(_)) => return true,
-                Some(Outcome::Refused(refusal)) if refusal.code != Code::NoLeader => return false,
+                Some(Outcome::Refused(refusal)) if refusal.code != Code::NoLeader => {
+                    self.learn(&attempt.lock, &refusal);
+                    return false;
+                }
                 Some(Outcome::Refused(_) | Outcome::Unknown { .. }) | None if Instant::now() > end => {
                     return false;
                 }
@@ -129,13 +142,24 @@ impl Client {
         false
     }
 
+    /// Whoever named another limit than the one in force names that one from now on.
+    fn learn(&mut self, lock: &Arc<str>, refusal: &Refusal) {
+        if let Some(limit) = refusal.limit {
+            self.limits.insert(lock.clone(), limit);
+        }
+    }
+
     fn acquire_request(&self, attempt: &Attempt) -> Request {
+        let Wish { mode, limit, permits } = attempt.wish;
         Request::Acquire {
             lock: attempt.lock.clone(),
             attempt: attempt.name.clone(),
             owner: attempt.name.clone(),
             ttl_ms: attempt.ttl_ms,
             wait_ms: attempt.wait_ms,
+            mode,
+            limit,
+            permits,
         }
     }
 
@@ -173,6 +197,14 @@ impl Client {
                 return;
             }
             self.pause().await;
+        }
+    }
+
+    /// Changes the limit of a lock, as an operator does.
+    async fn set_limit(&mut self, lock: Arc<str>, limit: u32) {
+        let request = Request::Limit { lock: lock.clone(), limit };
+        if let Some(Outcome::Ok(_)) = self.call(request, None).await {
+            self.limits.insert(lock, limit);
         }
     }
 
@@ -232,9 +264,9 @@ impl Client {
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
 
-    fn any_lock(&mut self) -> Arc<str> {
+    fn any_lock(&mut self) -> (Arc<str>, Holding) {
         let number = self.below(self.locks);
-        format!("{}-{number}", self.lock_prefix).into()
+        (format!("{}-{number}", self.lock_prefix).into(), Holding::of_lock(number))
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -255,10 +287,13 @@ fn http_of(request: &Request, attempt: Option<&Attempt>) -> (Method, String, Vec
     let path = |action: &str| format!("/v1/locks/{}{action}", request.lock());
     let token = attempt.map(|attempt| attempt.token.clone()).unwrap_or_default();
     match request {
-        Request::Acquire { owner, ttl_ms, wait_ms, .. } => {
+        Request::Acquire { owner, ttl_ms, wait_ms, mode, limit, permits, .. } => {
             let (owner, token) = (Some(owner.to_string()), Some(token));
             let (ttl_ms, wait_ms) = (Some(*ttl_ms), Some(*wait_ms));
-            let body = AcquireRequest { owner, token, ttl_ms, wait_ms, ..AcquireRequest::default() };
+            let mode = (*mode == Mode::Shared).then_some(holdfast_api::Mode::Shared);
+            let (limit, permits) = (limit.map(u64::from), permits.map(u64::from));
+            let body =
+                AcquireRequest { owner, token, ttl_ms, wait_ms, mode, limit, permits, ..Default::default() };
             (Method::POST, path("/acquire"), json(&body))
         }
         Request::Renew { ttl_ms, .. } => {
@@ -266,6 +301,9 @@ fn http_of(request: &Request, attempt: Option<&Attempt>) -> (Method, String, Vec
         }
         Request::Release { .. } => (Method::POST, path("/release"), json(&ReleaseRequest { token })),
         Request::Read { .. } => (Method::GET, path(""), Vec::new()),
+        Request::Limit { limit, .. } => {
+            (Method::POST, path("/limit"), json(&SetLimitRequest { limit: u64::from(*limit) }))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Answer, AttemptKey, Cause, Happening, Op};
+use holdfast_core::{Acquire, Answer, AttemptKey, Cause, Happening, Op};
 
 use super::Violation;
 use crate::sim::executor::{MS, Nanos};
@@ -56,7 +56,10 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            let (Op::Renew { key, .. } | Op::Acquire(holdfast_core::Acquire { key, .. })) = op else {
+            let (Op::Renew { key, .. }
+            | Op::Acquire(Acquire { key, .. })
+            | Op::AcquireShare(Acquire { key, .. }, _)) = op
+            else {
                 continue;
             };
             if let (Ok(Answer::Granted(_)), Some(lease)) = (outcome, leases.get_mut(key)) {
@@ -108,6 +111,16 @@ mod tests {
         assert_eq!(check(&journal(vec![begun.clone(), rightly])), []);
         let early = (999, vec![], vec![ended(1, 1, Cause::Expired)]);
         assert!(check(&journal(vec![begun, early]))[0].what.contains("1 ms before its time"));
+    }
+
+    #[test]
+    fn an_expiry_that_ends_another_share_as_well_is_found() {
+        let first = (0, vec![], vec![acquired(1, 1, false)]);
+        let second = (600, vec![], vec![acquired(2, 2, false)]);
+        let both = vec![ended(1, 1, Cause::Expired), ended(2, 2, Cause::Expired)];
+        let found = check(&journal(vec![first, second, (1_000, vec![], both)]));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("fence 2 ended 600 ms before its time"), "{found:?}");
     }
 
     #[test]

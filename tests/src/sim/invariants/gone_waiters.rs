@@ -3,14 +3,14 @@
 //! Looked at once the faults are over and a leader has settled: before, it may be the leader or the waiter's node itself
 //! that is not there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_core::{AttemptKey, Event, Happening, Home, NodeId, Op};
 
 use super::Violation;
-use crate::sim::clients::name;
 use crate::sim::executor::{MS, Nanos};
 use crate::sim::journal::{Entry, Journal};
+use crate::sim::lines::name;
 use crate::sim::run::Probe;
 
 const NAME: &str = "gone waiters cost two seconds at most";
@@ -96,7 +96,8 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     }
 }
 
-/// The longest time, once a leader has settled, from the first grant to one who had gone until somebody who is there has it.
+/// The longest time, once a leader has settled, for which grants to those who had gone kept the lock from somebody who is
+/// there: from the first of them until one who is there is let in, or until only others hold the lock.
 fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Nanos {
     let (lock, boots) = (name(lock), last_boots(journal));
     let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
@@ -104,25 +105,36 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
     // What an earlier leader granted it may have confirmed as well: only its lease can end that.
     let last_term = journal.entries.values().next_back().map(|entry| entry.term);
     let (mut longest, mut cost_since) = (0, None);
+    // Fences, by whether those who have them had gone.
+    let (mut gone, mut others) = (BTreeSet::new(), BTreeSet::new());
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
         match event.what {
             // Before the faults were over, the node may have gone later than its waiter's grant came.
-            Happening::Acquired { from_queue: true, .. }
+            Happening::Acquired { from_queue: true, fence, .. }
                 if entry.first_at > healed
                     && Some(entry.term) == last_term
                     && event.home.is_some_and(is_gone)
                     && !asks_again(journal, entry, event) =>
             {
+                gone.insert(fence);
                 cost_since.get_or_insert(entry.first_at);
             }
-            Happening::Acquired { .. } => {
+            Happening::Acquired { fence, .. } => {
+                others.insert(fence);
                 let since = cost_since.take().unwrap_or(entry.first_at);
                 longest = longest.max(within(since, entry.first_at));
             }
-            Happening::Ended { .. } | Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
+            Happening::Ended { fence, .. } => {
+                gone.remove(&fence);
+                others.remove(&fence);
+            }
+            Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
         }
         if let Some(since) = cost_since {
             longest = longest.max(within(since, entry.first_at));
+        }
+        if gone.is_empty() && !others.is_empty() {
+            cost_since = None;
         }
     }
     longest
@@ -140,7 +152,7 @@ fn last_boots(journal: &Journal) -> BTreeMap<NodeId, u32> {
     for op in journal.entries.values().flat_map(|entry| &entry.ops) {
         let (node, boot) = match op {
             Op::Vouch { node, boot } => (*node, *boot),
-            Op::Acquire(acquire) => (acquire.home.node, acquire.home.boot),
+            Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => (acquire.home.node, acquire.home.boot),
             _ => continue,
         };
         let last = boots.entry(node).or_default();
@@ -201,5 +213,16 @@ mod tests {
         let renewal = Op::Renew { lock: name(0), key: super::super::sample::key(2), ttl: None };
         back.entries.get_mut(&2).unwrap().ops.push(renewal);
         assert_eq!(check(&back, &[probe(2_600)]), []);
+    }
+
+    #[test]
+    fn a_reader_who_has_gone_costs_nothing_once_only_others_hold_the_lock() {
+        let probe = Probe { lock: 0, asked: 0, granted: Some(7_000 * MS) };
+        let mut journal = rows(5_000);
+        // Somebody who is there reads all along; a writer waits for him.
+        let mut reader = acquired(9, 1, true);
+        (reader.lock, reader.home) = (name(0), Some(super::super::sample::home_of_start(2)));
+        journal.entries.get_mut(&1).unwrap().events.push(reader);
+        assert_eq!(check(&journal, &[probe]), []);
     }
 }

@@ -1,55 +1,104 @@
-//! At most one grant of a lock at a time, fences that only go up, and no ending that nobody asked for.
+//! Never more grants of a lock at a time than fit beside each other: one alone, several that share it, or as many permits
+//! as its limit says, which all name; fences that only go up; and no ending that nobody asked for.
 
-use std::collections::BTreeMap;
-
-use holdfast_core::{Answer, AttemptKey, Cause, Happening, LockName, Op};
+use holdfast_core::{Answer, AttemptKey, Cause, Event, Happening, Op};
 
 use super::Violation;
+use super::shares::Shares;
 use crate::sim::journal::{Entry, Journal};
 
-const NAME: &str = "one grant at a time, with a higher fence each";
+const NAME: &str = "never more grants than fit, with a higher fence each";
 
 pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
-    let mut violations = Vec::new();
-    let mut holders: BTreeMap<&LockName, (AttemptKey, u64)> = BTreeMap::new();
-    let mut highest = 0;
+    let mut model = Model::default();
     for entry in journal.entries.values() {
-        let mut found = |what: String| {
-            violations.push(Violation::new(NAME, format!("entry {}: {what}", entry.index)));
-        };
+        model.shares.begin(entry);
         for event in &entry.events {
-            let lock = event.lock.as_str();
-            match event.what {
-                Happening::Acquired { fence, .. } => {
-                    if let Some((_, other)) = holders.insert(&event.lock, (event.key, fence.0)) {
-                        found(format!("{lock} is granted with fence {fence} while fence {other} holds it"));
-                    }
-                    if fence.0 <= highest {
-                        found(format!("fence {fence} follows fence {highest}"));
-                    }
-                    highest = highest.max(fence.0);
+            model.take(entry, event);
+        }
+        for (lock, conflict) in model.shares.end(entry) {
+            let (lock, key) = (lock.as_str(), conflict.key);
+            model.found(entry, format!("{lock} lets {key:?} in, who names the limit {:?}", conflict.named));
+        }
+        model.look_at_renewals(entry);
+    }
+    model.violations
+}
+
+#[derive(Default)]
+struct Model<'a> {
+    shares: Shares<'a>,
+    highest: u64,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Model<'a> {
+    fn found(&mut self, entry: &Entry, what: String) {
+        self.violations.push(Violation::new(NAME, format!("entry {}: {what}", entry.index)));
+    }
+
+    fn take(&mut self, entry: &Entry, event: &'a Event) {
+        let lock = event.lock.as_str();
+        match event.what {
+            Happening::Acquired { fence, .. } => {
+                if let Some(others) = self.others_in_the_way(event) {
+                    self.found(entry, format!("{lock} is granted with fence {fence} while {others}"));
                 }
-                Happening::Ended { fence, cause, .. } => {
-                    if holders.remove(&event.lock) != Some((event.key, fence.0)) {
-                        found(format!("fence {fence} of {lock} ends without having held it"));
-                    }
-                    if cause == Cause::Released && !is_released(entry, &event.key) {
-                        found(format!("fence {fence} of {lock} is released by somebody else"));
-                    }
+                if fence.0 <= self.highest {
+                    self.found(entry, format!("fence {fence} follows fence {}", self.highest));
                 }
-                Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
+                self.highest = self.highest.max(fence.0);
+                self.shares.take(event);
+            }
+            Happening::Ended { fence, cause, .. } => {
+                if !self.shares.take(event) {
+                    self.found(entry, format!("fence {fence} of {lock} ends without having held it"));
+                }
+                if cause == Cause::Released && !is_released(entry, &event.key) {
+                    self.found(entry, format!("fence {fence} of {lock} is released by somebody else"));
+                }
+            }
+            Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {
+                self.shares.take(event);
             }
         }
+    }
+
+    /// Those that a new grant does not fit beside, in words.
+    fn others_in_the_way(&self, event: &Event) -> Option<String> {
+        let users = self.shares.of(&event.lock)?;
+        let share = self.shares.share_of(&event.key);
+        let holds_already = users.holders.iter().any(|(key, ..)| *key == event.key);
+        if users.may_have_room_for(share) && !holds_already {
+            return None;
+        }
+        let fences: Vec<_> = users.holders.iter().map(|(_, fence, _)| fence.to_string()).collect();
+        let others = match fences.len() {
+            1 => format!("fence {} holds it", fences[0]),
+            _ => format!("fences {} hold it", fences.join(", ")),
+        };
+        match share.permits() {
+            0 => Some(others),
+            wanted => {
+                let (out, limit) = (users.permits_out(), users.permits_max());
+                Some(format!("{others}, and takes {wanted} permits beside {out} of {limit}"))
+            }
+        }
+    }
+
+    fn look_at_renewals(&mut self, entry: &Entry) {
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
             let (Op::Renew { lock, key, .. }, Ok(Answer::Granted(grant))) = (op, outcome) else { continue };
             // Within the entry others may have followed: the events say so.
             let held_here = entry.events.iter().any(|event| event.key == *key);
-            if holders.get(lock) != Some(&(*key, grant.fence.0)) && !held_here {
-                found(format!("fence {} of {} is renewed without holding it", grant.fence, lock.as_str()));
+            let is_it = |(holder, fence, _): &(AttemptKey, u64, _)| (holder, *fence) == (key, grant.fence.0);
+            let holds = self.shares.of(lock).is_some_and(|users| users.holders.iter().any(is_it));
+            if !holds && !held_here {
+                let lock = lock.as_str();
+                self.found(entry, format!("fence {} of {lock} is renewed without holding it", grant.fence));
             }
         }
     }
-    violations
 }
 
 fn is_released(entry: &Entry, key: &AttemptKey) -> bool {
@@ -58,7 +107,11 @@ fn is_released(entry: &Entry, key: &AttemptKey) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{acquire, acquired, ended, journal, key, release};
+    use holdfast_core::{Permits, Share};
+
+    use super::super::sample::{
+        Row, acquire, acquire_share, acquired, ended, journal, key, release, set_limit,
+    };
     use super::*;
 
     fn done() -> holdfast_core::Outcome {
@@ -99,5 +152,79 @@ mod tests {
         let revived = (1_100, vec![(renew, Ok(Answer::Granted(grant)))], vec![]);
         let found = check(&journal(vec![first, over, revived]));
         assert!(found[0].what.contains("renewed without holding it"), "{found:?}");
+    }
+
+    const READS: Share = Share::Shared;
+
+    fn takes(taken: u64, limit: u64) -> Share {
+        Share::Permits(Permits::new(limit, taken).unwrap())
+    }
+
+    /// Each is let in at once, with its number as its fence.
+    fn let_in(shares: &[Share]) -> Vec<Row> {
+        let row = |(number, share): (u8, &Share)| {
+            let ops = vec![(acquire_share(number, *share), done())];
+            (u64::from(number), ops, vec![acquired(number, number.into(), false)])
+        };
+        (1..).zip(shares).map(row).collect()
+    }
+
+    fn found(rows: Vec<Row>) -> Vec<String> {
+        check(&journal(rows)).into_iter().map(|violation| violation.what).collect()
+    }
+
+    #[test]
+    fn readers_may_hold_at_once_and_a_writer_beside_them_is_found() {
+        assert_eq!(found(let_in(&[READS, READS])), [""; 0]);
+        let found = found(let_in(&[READS, READS, Share::Exclusive]));
+        assert!(found[0].contains("while fences 1, 2 hold it"), "{found:?}");
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_and_two_writers_are_found() {
+        assert!(found(let_in(&[Share::Exclusive, READS]))[0].contains("while fence 1 holds it"));
+        assert!(found(let_in(&[Share::Exclusive, Share::Exclusive]))[0].contains("while fence 1 holds it"));
+    }
+
+    #[test]
+    fn a_permit_too_many_is_found() {
+        assert_eq!(found(let_in(&[takes(2, 5), takes(3, 5)])), [""; 0]);
+        let found = found(let_in(&[takes(2, 5), takes(2, 5), takes(2, 5)]));
+        assert!(found[0].contains("takes 2 permits beside 4 of 5"), "{found:?}");
+    }
+
+    #[test]
+    fn a_limit_that_is_not_the_one_in_force_is_found_unless_it_was_set_or_nobody_used_the_lock() {
+        assert!(found(let_in(&[takes(1, 5), takes(1, 4)]))[0].contains("names the limit Some(4)"));
+        assert!(
+            found(let_in(&[takes(1, 5), READS])).iter().any(|what| what.contains("names the limit None"))
+        );
+        let mut rows = let_in(&[takes(1, 5), takes(1, 4)]);
+        rows.insert(1, (1, vec![(set_limit(4), done())], vec![]));
+        assert_eq!(found(rows), [""; 0]);
+        let mut rows = let_in(&[takes(1, 5), takes(1, 4)]);
+        rows.insert(1, (1, vec![(release(1), done())], vec![ended(1, 1, Cause::Released)]));
+        assert_eq!(found(rows), [""; 0]);
+    }
+
+    #[test]
+    fn a_limit_that_is_lowered_takes_nothing_away_and_lets_nobody_in() {
+        let lowered = |third: Vec<Row>| {
+            let mut rows = let_in(&[takes(2, 5), takes(2, 5)]);
+            rows.push((3, vec![(set_limit(3), done())], vec![]));
+            rows.extend(third);
+            found(rows)
+        };
+        assert_eq!(lowered(vec![]), [""; 0]);
+        let third = (4, vec![(acquire_share(3, takes(1, 3)), done())], vec![acquired(3, 3, false)]);
+        assert!(lowered(vec![third])[0].contains("takes 1 permits beside 4 of 3"));
+    }
+
+    #[test]
+    fn the_end_of_one_share_leaves_the_others() {
+        let mut rows = let_in(&[READS, READS]);
+        rows.push((3, vec![(release(1), done())], vec![ended(1, 1, Cause::Released)]));
+        rows.push((4, vec![(acquire(3, 1, 1_000, 0), done())], vec![acquired(3, 3, false)]));
+        assert!(found(rows)[0].contains("while fence 2 holds it"));
     }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::{AttemptKey, Cause, Happening, Op};
+use holdfast_core::{AttemptKey, Cause, Happening, Op, Outcome};
 
 use super::Violation;
-use crate::sim::clients::{Came, Deed, Line};
 use crate::sim::executor::Nanos;
 use crate::sim::journal::Journal;
+use crate::sim::lines::{Came, Deed, Line, name};
 use crate::sim::sometimes::saw;
 
 const NAME: &str = "what was told agrees with what was applied";
@@ -61,7 +61,20 @@ pub(crate) fn check(journal: &Journal, lines: &[Line], doubled: &[Nanos]) -> Vec
             }
         }
     }
+    let is_lost = |line: &&Line| line.came == Came::LimitSet && !is_limit_set(journal, line);
+    let lost = lines.iter().filter(is_lost);
+    violations.extend(lost.map(|line| Violation::new(NAME, format!("a limit is lost: {line:?}"))));
     violations
+}
+
+fn is_limit_set(journal: &Journal, line: &Line) -> bool {
+    let is_it = |(op, outcome): (&Op, &Outcome)| match op {
+        Op::SetLimit { lock, limit } => {
+            outcome.is_ok() && *lock == name(line.lock) && line.deed == Deed::SetLimit(limit.get())
+        }
+        _ => false,
+    };
+    journal.entries.values().any(|entry| entry.ops.iter().zip(&entry.outcomes).any(is_it))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +91,7 @@ fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
             Deed::Acquire { .. } => Kind::Acquire,
             Deed::Renew => Kind::Renew,
             Deed::Release => Kind::Release,
-            Deed::Read => continue,
+            Deed::Read | Deed::SetLimit(_) => continue,
         };
         calls.entry((line.attempt, kind)).or_default().push(line);
     }
@@ -130,7 +143,7 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::Answer;
+    use holdfast_core::{Answer, Limit, Share};
 
     use super::super::sample::{acquire, acquired, ended, journal, key, release};
     use super::*;
@@ -141,6 +154,7 @@ mod tests {
             node: 1,
             lock: 0,
             attempt: key(number),
+            share: Share::Exclusive,
             deed,
             ttl_ms: 1_000,
             invoked: 1,
@@ -177,6 +191,15 @@ mod tests {
         let mut journal = one_grant();
         journal.entries.get_mut(&1).unwrap().ops.push(release(1));
         assert_eq!(check(&journal, &[line(1, Deed::Release, Came::Released(Some(5)))], &[]), []);
+    }
+
+    #[test]
+    fn a_limit_that_was_set_and_is_in_no_log_is_found() {
+        let set = |limit| line(0, Deed::SetLimit(limit), Came::LimitSet);
+        let (lock, limit) = (name(0), Limit::new(3).unwrap());
+        let journal = journal(vec![(0, vec![(Op::SetLimit { lock, limit }, Ok(Answer::Done))], vec![])]);
+        assert_eq!(check(&journal, &[set(3)], &[]), []);
+        assert!(check(&journal, &[set(4)], &[])[0].what.contains("a limit is lost"));
     }
 
     #[test]

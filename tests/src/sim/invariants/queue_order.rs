@@ -1,10 +1,12 @@
-//! The queue is served in commit order among those who are still there, while their wait lasts, and each place once.
+//! The queue is served in commit order among those who are still there, while their wait lasts, and each place once: no
+//! reader is let in past a writer who waits, and no request for few permits past one for many.
 
 use std::collections::BTreeMap;
 
 use holdfast_core::{Acquire, AttemptKey, Cause, Happening, Home, LockName, Op, VOUCH_MS};
 
 use super::Violation;
+use super::shares::Shares;
 use crate::sim::journal::{Entry, Journal};
 use crate::sim::sometimes::saw;
 
@@ -25,14 +27,14 @@ struct Waiter {
 struct Queue {
     /// By order of coming.
     waiting: BTreeMap<u64, Waiter>,
-    /// The place of a grant from the queue that may still be taken back.
-    granted: Option<(u64, Waiter)>,
-    is_held: bool,
+    /// The places of grants from the queue that may still be taken back.
+    granted: Vec<(u64, Waiter)>,
 }
 
 #[derive(Default)]
 struct Model<'a> {
     queues: BTreeMap<&'a LockName, Queue>,
+    shares: Shares<'a>,
     /// By node: which start of it, and until when its word holds.
     present: BTreeMap<u64, (u32, u64)>,
     places: u64,
@@ -43,11 +45,15 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
     let mut model = Model::default();
     for entry in journal.entries.values() {
         let unsettled = model.unsettled(entry);
+        model.shares.begin(entry);
         for event in &entry.events {
             model.take(entry, event, &unsettled);
+            model.shares.take(event);
         }
+        drop(model.shares.end(entry)); // Limits are not looked at here.
         model.look_at_waits(entry, &unsettled);
         model.look_at_free_locks(entry, &unsettled);
+        model.look_at_room(entry, &unsettled);
         model.learn(entry);
     }
     model.violations
@@ -62,7 +68,7 @@ impl<'a> Model<'a> {
         let mut keys = Vec::new();
         for op in &entry.ops {
             match op {
-                Op::Acquire(Acquire { key, home, .. }) => {
+                Op::Acquire(Acquire { key, home, .. }) | Op::AcquireShare(Acquire { key, home, .. }, _) => {
                     keys.push(*key);
                     nodes.extend(self.is_other_boot(home.node.0, home.boot).then_some(home.node.0));
                 }
@@ -109,18 +115,34 @@ impl<'a> Model<'a> {
                 let queue = self.queues.entry(&event.lock).or_default();
                 queue.waiting.retain(|_, waiter| waiter.key != event.key);
             }
-            Happening::Acquired { from_queue: false, .. } => {
-                let queue = self.queues.entry(&event.lock).or_default();
-                (queue.is_held, queue.granted) = (true, None);
-            }
+            Happening::Acquired { from_queue: false, .. } => self.look_at_newcomer(entry, event, unsettled),
             Happening::Acquired { from_queue: true, .. } => self.grant(entry, event, unsettled),
             Happening::Ended { cause, .. } => {
                 let queue = self.queues.entry(&event.lock).or_default();
-                queue.is_held = false;
-                if let (Cause::Unclaimed, Some((place, waiter))) = (cause, queue.granted.take()) {
+                let granted = queue.granted.iter().position(|(_, waiter)| waiter.key == event.key);
+                let granted = granted.map(|at| queue.granted.remove(at));
+                if let (Cause::Unclaimed, Some((place, waiter))) = (cause, granted) {
                     queue.waiting.insert(place, waiter);
                 }
             }
+        }
+    }
+
+    /// Whoever is let in without waiting goes before nobody who waits and is there.
+    fn look_at_newcomer(
+        &mut self,
+        entry: &Entry,
+        event: &holdfast_core::Event,
+        unsettled: &(Vec<u64>, Vec<AttemptKey>),
+    ) {
+        let waiting = self.queues.get(&event.lock).into_iter().flat_map(|queue| queue.waiting.values());
+        let mut there = waiting.filter(|waiter| self.is_there(waiter, entry.cluster_ms, unsettled));
+        if let Some(before) = there.next() {
+            let (index, lock, key, before) = (entry.index, event.lock.as_str(), event.key, before.key);
+            let what = format!(
+                "entry {index}: {lock} is granted to {key:?} past {before:?}, who waits and is there"
+            );
+            self.violations.push(Violation::new(NAME, what));
         }
     }
 
@@ -159,7 +181,7 @@ impl<'a> Model<'a> {
         }
         let queue = self.queues.get_mut(&event.lock).expect("it was there a moment ago");
         queue.waiting.remove(&place);
-        (queue.is_held, queue.granted) = (true, Some((place, waiter)));
+        queue.granted.push((place, waiter));
     }
 
     /// Nobody waits on once its wait is over. (One whose turn came before that may well be let in by the same entry.)
@@ -180,7 +202,8 @@ impl<'a> Model<'a> {
 
     /// A free lock with a waiter who is there does not exist.
     fn look_at_free_locks(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
-        let free = self.queues.iter().filter(|(_, queue)| !queue.is_held);
+        let is_held = |lock: &LockName| self.shares.of(lock).is_some_and(|users| !users.holders.is_empty());
+        let free = self.queues.iter().filter(|(lock, _)| !is_held(lock));
         let left = free.flat_map(|(lock, queue)| queue.waiting.values().map(move |waiter| (lock, waiter)));
         let left: Vec<_> =
             left.filter(|(_, waiter)| self.is_there(waiter, entry.cluster_ms, unsettled)).collect();
@@ -192,22 +215,46 @@ impl<'a> Model<'a> {
         self.violations.extend(found);
     }
 
+    /// Whoever is the very first, and there, is let in as soon as there is room; and nobody waits for more than there is.
+    fn look_at_room(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
+        let mut found = Vec::new();
+        for (lock, users) in self.shares.locks() {
+            let Some(queue) = self.queues.get(lock) else { continue };
+            let first = queue.waiting.values().next();
+            let first = first.filter(|waiter| self.is_there(waiter, entry.cluster_ms, unsettled));
+            let is_held = !users.holders.is_empty();
+            if let Some(first) =
+                first.filter(|first| is_held && users.has_room_for(self.shares.share_of(&first.key)))
+            {
+                found.push(format!("{} has room for {:?}, who is next", lock.as_str(), first.key));
+            }
+            let is_too_large =
+                |key: &AttemptKey| u64::from(self.shares.share_of(key).permits()) > users.permits_max();
+            if let Some((key, _)) = users.waiting.iter().find(|(key, _)| is_too_large(key)) {
+                found.push(format!("{key:?} waits for more permits than {} has", lock.as_str()));
+            }
+        }
+        let say = |what| Violation::new(NAME, format!("entry {}: {what}", entry.index));
+        self.violations.extend(found.into_iter().map(say));
+    }
+
     /// Whose word holds, and who has come back where, once the entry is applied.
     fn learn(&mut self, entry: &'a Entry) {
         let until = entry.cluster_ms + VOUCH_MS;
         for op in &entry.ops {
-            if let Op::Acquire(Acquire { home, .. }) = op
+            if let Op::Acquire(Acquire { home, .. }) | Op::AcquireShare(Acquire { home, .. }, _) = op
                 && self.is_other_boot(home.node.0, home.boot)
             {
                 self.vouch(home.node.0, home.boot, 0); // It speaks for the former start no more.
             }
             match op {
                 Op::Vouch { node, boot } => self.vouch(node.0, *boot, until),
-                Op::Acquire(Acquire { lock, key, home, wait, .. }) => {
+                Op::Acquire(Acquire { lock, key, home, wait, .. })
+                | Op::AcquireShare(Acquire { lock, key, home, wait, .. }, _) => {
                     let Some(queue) = self.queues.get_mut(lock) else { continue };
                     // One that holds the lock by now vouches for nobody who waits.
                     let waits = queue.waiting.values().any(|waiter| waiter.key == *key);
-                    let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
+                    let granted = queue.granted.iter_mut().map(|(_, waiter)| waiter);
                     let waiting = queue.waiting.values_mut();
                     if let Some(waiter) = waiting.chain(granted).find(|waiter| waiter.key == *key) {
                         if waiter.homes.last().is_some_and(|last| last.node != home.node) {
@@ -224,7 +271,7 @@ impl<'a> Model<'a> {
                 }
                 Op::Abandon { lock, key, home } => {
                     let Some(queue) = self.queues.get_mut(lock) else { continue };
-                    let granted = queue.granted.as_mut().map(|(_, waiter)| waiter);
+                    let granted = queue.granted.iter_mut().map(|(_, waiter)| waiter);
                     let waiters = queue.waiting.values_mut().chain(granted);
                     for waiter in waiters.filter(|waiter| waiter.key == *key) {
                         waiter.homes.retain(|known| known != home);
@@ -246,16 +293,18 @@ impl<'a> Model<'a> {
 
 fn wait_of(entry: &Entry, key: &AttemptKey) -> Option<u64> {
     entry.ops.iter().rev().find_map(|op| match op {
-        Op::Acquire(acquire) if acquire.key == *key => Some(acquire.wait.ms()),
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) if acquire.key == *key => Some(acquire.wait.ms()),
         _ => None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::Answer;
+    use holdfast_core::{Answer, Permits, Share};
 
-    use super::super::sample::{Row, acquire, acquired, ended, journal, queued};
+    use super::super::sample::{
+        Row, acquire, acquire_share, acquired, ended, journal, queued, release, set_limit,
+    };
     use super::*;
 
     fn two_wait(first_wait_ms: u64) -> Vec<Row> {
@@ -301,5 +350,76 @@ mod tests {
         assert!(check(&journal(rows))[0].what.contains("90 ms after its wait was over"));
         let rows = [two_wait(1_500), vec![granted(1_000, 9)]].concat();
         assert!(check(&journal(rows))[0].what.contains("who does not wait"));
+    }
+
+    fn takes(taken: u64, limit: u64) -> Share {
+        Share::Permits(Permits::new(limit, taken).unwrap())
+    }
+
+    /// The first holds, the second waits.
+    fn one_waits(holds: Share, waits: Share) -> Vec<Row> {
+        let done = || Ok(Answer::Done);
+        vec![
+            (0, vec![(acquire_share(1, holds), done())], vec![acquired(1, 1, false)]),
+            (10, vec![(acquire_share(2, waits), done())], vec![queued(2)]),
+        ]
+    }
+
+    fn found(rows: Vec<Row>) -> Vec<String> {
+        check(&journal(rows)).into_iter().map(|violation| violation.what).collect()
+    }
+
+    #[test]
+    fn a_reader_that_is_let_in_past_a_writer_who_waits_is_found() {
+        let newcomer =
+            (20, vec![(acquire_share(3, Share::Shared), Ok(Answer::Done))], vec![acquired(3, 2, false)]);
+        let rows = [one_waits(Share::Shared, Share::Exclusive), vec![newcomer]].concat();
+        assert!(found(rows)[0].contains("who waits and is there"));
+        let queued = (20, vec![(acquire_share(3, Share::Shared), Ok(Answer::Done))], vec![queued(3)]);
+        assert_eq!(found([one_waits(Share::Shared, Share::Exclusive), vec![queued]].concat()), [""; 0]);
+    }
+
+    #[test]
+    fn a_small_request_that_is_let_in_before_a_large_one_is_found() {
+        let behind = (20, vec![(acquire_share(3, takes(1, 5)), Ok(Answer::Done))], vec![queued(3)]);
+        let passed = (30, vec![], vec![acquired(3, 2, true)]);
+        let rows = [one_waits(takes(3, 5), takes(4, 5)), vec![behind, passed]].concat();
+        assert!(found(rows)[0].contains("who came earlier and is there"));
+    }
+
+    #[test]
+    fn a_reader_that_is_next_and_not_let_in_to_others_is_found() {
+        assert!(found(one_waits(Share::Shared, Share::Shared))[0].contains("has room for"));
+    }
+
+    #[test]
+    fn permits_that_are_free_and_not_given_to_the_next_are_found() {
+        assert_eq!(found(one_waits(takes(3, 5), takes(3, 5))), [""; 0]);
+        assert!(found(one_waits(takes(3, 5), takes(2, 5)))[0].contains("has room for"));
+        let raised = (20, vec![(set_limit(6), Ok(Answer::Done))], vec![]);
+        let rows = [one_waits(takes(3, 5), takes(3, 5)), vec![raised]].concat();
+        assert!(found(rows)[0].contains("has room for"));
+    }
+
+    #[test]
+    fn one_who_goes_on_waiting_for_more_than_there_is_is_found() {
+        let lowered = (20, vec![(set_limit(2), Ok(Answer::Done))], vec![]);
+        let rows = [one_waits(takes(3, 5), takes(3, 5)), vec![lowered]].concat();
+        assert!(found(rows)[0].contains("waits for more permits"));
+    }
+
+    #[test]
+    fn two_grants_from_the_queue_that_are_taken_back_go_to_their_places() {
+        let done = || Ok(Answer::Done);
+        let both = vec![ended(1, 1, Cause::Released), acquired(2, 2, true), acquired(3, 3, true)];
+        let back = vec![ended(2, 2, Cause::Unclaimed), ended(3, 3, Cause::Unclaimed)];
+        let unclaim =
+            holdfast_core::Op::Unclaim { lock: LockName::new("db").unwrap(), fence: holdfast_core::Fence(2) };
+        let mut rows = one_waits(Share::Exclusive, Share::Shared);
+        rows.push((20, vec![(acquire_share(3, Share::Shared), done())], vec![queued(3)]));
+        rows.push((30, vec![(release(1), done())], both));
+        rows.push((40, vec![(unclaim, done())], back));
+        rows.push((50, vec![(acquire_share(3, Share::Shared), done())], vec![acquired(3, 4, true)]));
+        assert_eq!(found(rows), [""; 0]);
     }
 }

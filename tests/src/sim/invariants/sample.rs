@@ -1,8 +1,8 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, LockName, Metadata, NodeId, Op, Outcome,
-    Owner, Ttl, Wait,
+    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, Limit, LockName, Metadata, NodeId, Op,
+    Outcome, Owner, Share, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;
@@ -25,7 +25,11 @@ pub(super) fn home_of_start(boot: u32) -> Home {
 }
 
 pub(super) fn acquire(number: u8, node: u64, ttl_ms: u64, wait_ms: u64) -> Op {
-    Op::Acquire(Acquire {
+    Op::Acquire(attempt(number, node, ttl_ms, wait_ms))
+}
+
+fn attempt(number: u8, node: u64, ttl_ms: u64, wait_ms: u64) -> Acquire {
+    Acquire {
         lock: lock(),
         key: key(number),
         owner: Owner::default(),
@@ -33,7 +37,20 @@ pub(super) fn acquire(number: u8, node: u64, ttl_ms: u64, wait_ms: u64) -> Op {
         wait: Wait::from_ms(wait_ms).unwrap(),
         metadata: Metadata::default(),
         home: home(node),
-    })
+    }
+}
+
+/// Some of the lock, at the first node, for a second, with all the patience of the tests.
+pub(super) fn acquire_share(number: u8, share: Share) -> Op {
+    let attempt = attempt(number, 1, 1_000, 9_000);
+    match share {
+        Share::Exclusive => Op::Acquire(attempt),
+        Share::Shared | Share::Permits(_) => Op::AcquireShare(attempt, share),
+    }
+}
+
+pub(super) fn set_limit(limit: u64) -> Op {
+    Op::SetLimit { lock: lock(), limit: Limit::new(limit).unwrap() }
 }
 
 pub(super) fn release(number: u8) -> Op {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{HolderSummary, Rejection};
+use holdfast_core::{HolderSummary, Rejection, Share};
 use holdfast_history::format::{Complete, Entry, Header, Invoke, Mark};
-use holdfast_history::{Answer, Code, History, Holder, Outcome, Refusal, Request};
+use holdfast_history::{Answer, Code, History, Holder, Mode, Outcome, Refusal, Request};
 
 use super::Violation;
-use crate::sim::clients::{Came, Deed, Line, label, name};
 use crate::sim::executor::Nanos;
+use crate::sim::lines::{Came, Deed, Line, label, name};
 
 /// The history's clock is the true one; those of the nodes run within 2.5 % of it.
 const CLOCK_ERROR_PPM: u32 = 26_000;
@@ -52,11 +52,22 @@ fn request(line: &Line) -> Request {
         (name(line.lock).as_str().into(), label(&line.attempt).into());
     match line.deed {
         Deed::Acquire { wait_ms } => {
-            Request::Acquire { lock, owner: attempt.clone(), attempt, ttl_ms: line.ttl_ms, wait_ms }
+            let (owner, ttl_ms, (mode, limit, permits)) = (attempt.clone(), line.ttl_ms, wish(line.share));
+            Request::Acquire { lock, attempt, owner, ttl_ms, wait_ms, mode, limit, permits }
         }
         Deed::Renew => Request::Renew { lock, attempt, ttl_ms: None },
         Deed::Release => Request::Release { lock, attempt },
         Deed::Read => Request::Read { lock },
+        Deed::SetLimit(limit) => Request::Limit { lock, limit },
+    }
+}
+
+/// Mode, limit and permits.
+fn wish(share: Share) -> (Mode, Option<u32>, Option<u32>) {
+    match share {
+        Share::Exclusive => (Mode::Exclusive, None, None),
+        Share::Shared => (Mode::Shared, None, None),
+        Share::Permits(permits) => (Mode::Exclusive, Some(permits.limit()), Some(permits.taken())),
     }
 }
 
@@ -67,9 +78,12 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
         }
         Came::Released(fence) => Outcome::Ok(Answer::Released { fence: *fence }),
         Came::Seen(holders, queue) => Outcome::Ok(Answer::Seen {
-            holders: holders.iter().map(holder).collect(),
+            holders: holders.iter().map(|(summary, share)| holder_seen(summary, *share)).collect(),
             queue: queue.iter().map(|owner| owner.as_str().into()).collect(),
         }),
+        // A copy may set it again later.
+        Came::LimitSet if is_doubled => Outcome::unknown("a copy may be on its way".into()),
+        Came::LimitSet => limited(line),
         Came::Refused(rejection) => refused(rejection),
         Came::WaitTimeout => code(Code::WaitTimeout),
         // The second copy may do what the first rightly says was not done.
@@ -81,17 +95,30 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
 
 fn holder(summary: &HolderSummary) -> Holder {
     let HolderSummary { owner, fence, expires_in_ms } = summary;
-    Holder { owner: owner.as_str().into(), fence: fence.0, expires_in_ms: *expires_in_ms }
+    let (owner, mode) = (owner.as_str().into(), Mode::Exclusive);
+    Holder { owner, fence: fence.0, expires_in_ms: *expires_in_ms, mode, permits: None }
+}
+
+fn holder_seen(summary: &HolderSummary, share: Share) -> Holder {
+    let (mode, _, permits) = wish(share);
+    Holder { mode, permits, ..holder(summary) }
+}
+
+fn limited(line: &Line) -> Outcome {
+    match line.deed {
+        Deed::SetLimit(limit) => Outcome::Ok(Answer::Limited { limit }),
+        _ => Outcome::unknown("only a limit can be set".into()),
+    }
 }
 
 fn code(code: Code) -> Outcome {
-    Outcome::Refused(Refusal { code, holder: None })
+    Outcome::Refused(code.into())
 }
 
 fn refused(rejection: &Rejection) -> Outcome {
     match rejection {
         Rejection::Held { holder: summary, .. } => {
-            Outcome::Refused(Refusal { code: Code::Held, holder: summary.as_ref().map(holder) })
+            Outcome::Refused(Refusal { holder: summary.as_ref().map(holder), ..Code::Held.into() })
         }
         Rejection::LeaseExpired => code(Code::LeaseExpired),
         Rejection::LeaseReleased => code(Code::LeaseReleased),
@@ -99,14 +126,15 @@ fn refused(rejection: &Rejection) -> Outcome {
         Rejection::NotHolder => code(Code::NotHolder),
         Rejection::TokenConflict => code(Code::TokenConflict),
         Rejection::QueueFull => code(Code::QueueFull),
+        Rejection::LimitConflict { limit } => {
+            Outcome::Refused(Refusal { limit: *limit, ..Code::LimitConflict.into() })
+        }
+        Rejection::NoLimit => code(Code::NoLimit),
         Rejection::FencesExhausted
         | Rejection::ForeignStorage
-        // Nobody here counts permits, or waits while he holds another lock.
+        // Nobody here waits while he holds another lock, or hands over.
         | Rejection::Deadlock { .. }
         | Rejection::Of { .. }
-        | Rejection::LimitConflict { .. }
-        | Rejection::NoLimit
-        // Nor hands over.
         | Rejection::HandedOver
         | Rejection::NoSuchCandidate => Outcome::unknown(rejection.to_string()),
     }
@@ -114,17 +142,18 @@ fn refused(rejection: &Rejection) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::AttemptKey;
+    use holdfast_core::{AttemptKey, Permits};
 
     use super::*;
     use crate::sim::executor::MS;
 
-    fn granted(attempt: u8, fence: u64, at_ms: u64) -> Line {
+    fn granted(attempt: u8, share: Share, fence: u64, at_ms: u64) -> Line {
         Line {
             client: u64::from(attempt),
             node: 1,
             lock: 0,
             attempt: AttemptKey([attempt; 16]),
+            share,
             deed: Deed::Acquire { wait_ms: 0 },
             ttl_ms: 1_000,
             invoked: at_ms * MS,
@@ -135,7 +164,17 @@ mod tests {
 
     #[test]
     fn two_who_are_told_that_they_hold_the_same_lock_at_once_are_found() {
-        assert_eq!(check(&[granted(1, 1, 10), granted(2, 2, 1_300)], &[]), []);
-        assert!(!check(&[granted(1, 1, 10), granted(2, 2, 500)], &[]).is_empty());
+        let told = |attempt, at_ms| granted(attempt, Share::Exclusive, attempt.into(), at_ms);
+        assert_eq!(check(&[told(1, 10), told(2, 1_300)], &[]), []);
+        assert!(!check(&[told(1, 10), told(2, 500)], &[]).is_empty());
+    }
+
+    #[test]
+    fn those_who_share_a_lock_are_right_and_one_permit_too_many_is_found() {
+        let reads = |attempt, at_ms| granted(attempt, Share::Shared, attempt.into(), at_ms);
+        assert_eq!(check(&[reads(1, 10), reads(2, 500)], &[]), []);
+        let three = Share::Permits(Permits::new(5, 3).unwrap());
+        let takes = |attempt, at_ms| granted(attempt, three, attempt.into(), at_ms);
+        assert!(check(&[takes(1, 10), takes(2, 500)], &[])[0].what.contains("6 permits of 5"));
     }
 }
