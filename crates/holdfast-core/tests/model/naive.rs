@@ -210,7 +210,8 @@ impl Naive {
     fn answer(&mut self, new: &Acquire) -> Outcome {
         let at = self.find_live(&new.key).unwrap();
         if self.attempts[at].holds() {
-            let is_only_call = self.attempts[at].homes == [new.home];
+            // A grant of many is given up as a whole: a call for one of them has been told of it for good.
+            let is_only_call = self.attempts[at].homes == [new.home] && self.attempts[at].many.is_none();
             let answer = self.renew_at(at, None);
             if is_only_call {
                 self.attempts[at].homes.push(new.home);
