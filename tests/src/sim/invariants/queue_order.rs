@@ -365,6 +365,11 @@ mod tests {
         ]
     }
 
+    /// Once it is applied, it is certain that those are there who asked before.
+    fn tick() -> Row {
+        (15, vec![], vec![])
+    }
+
     fn found(rows: Vec<Row>) -> Vec<String> {
         check(&journal(rows)).into_iter().map(|violation| violation.what).collect()
     }
@@ -389,13 +394,15 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_next_and_not_let_in_to_others_is_found() {
-        assert!(found(one_waits(Share::Shared, Share::Shared))[0].contains("has room for"));
+        let rows = [one_waits(Share::Shared, Share::Shared), vec![tick()]].concat();
+        assert!(found(rows)[0].contains("has room for"));
     }
 
     #[test]
     fn permits_that_are_free_and_not_given_to_the_next_are_found() {
-        assert_eq!(found(one_waits(takes(3, 5), takes(3, 5))), [""; 0]);
-        assert!(found(one_waits(takes(3, 5), takes(2, 5)))[0].contains("has room for"));
+        let then = |wanted| [one_waits(takes(3, 5), takes(wanted, 5)), vec![tick()]].concat();
+        assert_eq!(found(then(3)), [""; 0]);
+        assert!(found(then(2))[0].contains("has room for"));
         let raised = (20, vec![(set_limit(6), Ok(Answer::Done))], vec![]);
         let rows = [one_waits(takes(3, 5), takes(3, 5)), vec![raised]].concat();
         assert!(found(rows)[0].contains("has room for"));
