@@ -57,7 +57,12 @@ impl Naive {
         };
         let shares: Vec<_> = ahead.iter().map(|waiter| waiter.share).chain([share]).collect();
         let held = staying.iter().filter(|holder| shares.iter().any(|share| needs(*share, holder)));
-        let all = held.chain(ahead.iter()).map(|attempt| attempt.asked.owner.clone());
+        // Who waits for nothing else is in the way of nobody but through those whom he waits for here.
+        let waits_of =
+            |owner: &Owner| self.attempts.iter().filter(|a| a.waits() && a.asked.owner == *owner).count();
+        let is_busy = |owner: &Owner| owner == asks || waits_of(owner) > 1;
+        let busy = ahead.iter().filter(|waiter| is_busy(&waiter.asked.owner));
+        let all = held.chain(busy).map(|attempt| attempt.asked.owner.clone());
         all.filter(|other| other.as_str() != Owner::ANONYMOUS).collect()
     }
 }

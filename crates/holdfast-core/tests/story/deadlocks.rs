@@ -129,3 +129,11 @@ fn a_wait_whose_client_has_gone_closes_no_cycle() {
     story.tick(2_500);
     story.queues(2_500, acquire(ALICE, "b").wait_ms(WAIT_MS));
 }
+
+#[test]
+fn a_second_attempt_with_the_holders_label_may_wait_behind_another() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "a"));
+    story.queues(0, acquire(BOB, "a").wait_ms(WAIT_MS));
+    story.queues(1, acquire(ALICE, "a").token("another worker").wait_ms(WAIT_MS));
+}
