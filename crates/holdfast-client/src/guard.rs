@@ -162,11 +162,17 @@ impl Guard {
     /// [`ReleaseError::Lost`] if the hold had ended before.
     pub async fn release(&mut self) -> Result<(), ReleaseError> {
         self.pause().await;
-        match self.hold.standing() {
-            Standing::Held { .. } => self.release_held().await?,
-            // One request, whatever comes of it: the loss stands.
-            Standing::Lost(LossReason::Deadline) => give_back_once(&self.hold).await,
-            Standing::Lost(_) | Standing::Released => {}
+        let was_held = matches!(self.hold.standing(), Standing::Held { .. });
+        if was_held {
+            self.release_held().await?;
+        }
+        if let Standing::Lost(reason) = self.hold.standing() {
+            // The service may not know of the loss, and of many locks it has told that of one. One request, whatever
+            // comes of it: the loss stands.
+            let is_told_of_late = !was_held && reason == LossReason::Deadline;
+            if is_told_of_late || self.hold.grants.len() > 1 {
+                give_back_once(&self.hold).await;
+            }
         }
         if let Some(watching) = self.watching.take() {
             watching.stop().await;
