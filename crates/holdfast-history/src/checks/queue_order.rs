@@ -3,7 +3,8 @@
 //!
 //! A waiter whose node is cut off, or too slow to take a grant, is rightly passed over. So only waiters of one node are
 //! compared, which are passed over together; or any in times that were healthy throughout and in which all grants were
-//! taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered.
+//! taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered. Of two at
+//! one node both have to have kept it: one who comes anew may find the lock free before the other has been heard of again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -65,6 +66,8 @@ struct Waiter<'a> {
     /// What told it of its grant, and the fence.
     grant: Option<&'a Operation>,
     fence: Option<u64>,
+    /// It asked once.
+    is_one_call: bool,
     /// It kept its place until it had this fence, or until this moment.
     kept_until: Option<Kept>,
 }
@@ -131,7 +134,7 @@ fn waiter<'a>(attempt: &Attempt<'a>, clock: Clock) -> Option<Waiter<'a>> {
     let kept_until = if is_one_call && !has_left { kept_until(call, clock) } else { None };
     let fence =
         Some(&attempt.fences).filter(|fences| fences.len() == 1).and_then(|fences| fences.first().copied());
-    Some(Waiter { call, node: is_one_node.then_some(&*call.node), grant, fence, kept_until })
+    Some(Waiter { call, node: is_one_node.then_some(&*call.node), grant, fence, is_one_call, kept_until })
 }
 
 fn kept_until(call: &Operation, clock: Clock) -> Option<Kept> {
@@ -211,7 +214,7 @@ fn passed_over<'a, 'b>(
             kept.is_longer_than(fence, grant.completed).then_some((*ahead, *behind, grant))
         };
         let is_rightly_ahead = |(_, behind, grant): &(&Waiter<'_>, &Waiter<'_>, &Operation)| {
-            are_together(ahead, behind)
+            (are_together(ahead, behind) && behind.is_one_call)
                 || were_all_reached(grant, read, times) && were_all_taken(grant, read, history)
         };
         pairs.extend(queue[at + 1..].iter().filter_map(went_first).find(is_rightly_ahead));
@@ -333,6 +336,16 @@ mod tests {
         story.waits("b", 100..4_500, 200, 9_000).unknown();
         story.waits("c", 90..5_000, 200, 9_000).granted(2);
         story.waits("b", 4_600..6_000, 200, 9_000).granted(3);
+        story.assert_clean();
+    }
+
+    #[test]
+    fn one_who_comes_anew_through_the_same_node_may_find_the_lock_free() {
+        let mut story = Story::default();
+        queue_of_two(&mut story);
+        story.waits("b", 100..6_000, 200, 9_000).granted(3);
+        story.waits("c", 90..4_500, 200, 4_000).unknown();
+        story.waits("c", 4_600..5_000, 200, 4_000).granted(2);
         story.assert_clean();
     }
 
