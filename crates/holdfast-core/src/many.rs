@@ -192,7 +192,7 @@ impl LockTable {
         let waiter = self.lock_mut(&place.lock).and_then(|lock| lock.remove_waiter(ticket));
         let waiter = waiter.expect("the attempt waits there");
         self.timers.clear(waiter.waiting.until, ticket);
-        self.waits.remove(&waiter);
+        self.waits.remove(&place.lock, &waiter);
         waiter
     }
 

@@ -223,7 +223,7 @@ impl LockTable {
             let record = self.lock_mut(name).expect("the lock was there a moment ago");
             let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
             self.timers.clear(waiter.waiting.until, waiter.ticket);
-            self.waits.remove(&waiter);
+            self.waits.remove(name, &waiter);
             if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
                 self.put_back(name, waiter.clone());
             }
@@ -294,7 +294,7 @@ impl LockTable {
         if self.many.has_timer_at(&waiter.key) {
             self.timers.set(waiter.waiting.until, waiter.ticket, name);
         }
-        self.waits.insert(name, &waiter);
+        self.waits.insert(name, &waiter, &self.many);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(waiter.share.limit());
         lock.enqueue(waiter);
@@ -367,7 +367,7 @@ impl LockTable {
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
         self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waits.remove(&waiter);
+        self.waits.remove(name, &waiter);
         if cause == Cause::Released {
             let ending = Ending { cause, fence: None, at: self.now };
             self.endings.remember(waiter.key, ending);

@@ -141,7 +141,8 @@ fn an_absent_one_keeps_nobody_out_of_a_free_lock_and_gets_all_when_it_is_back() 
 
 #[test]
 fn an_end_of_the_wait_ends_it_in_all_queues() {
-    let ends: [(fn(&mut Story), Cause); 4] = [
+    type End = fn(&mut Story);
+    let ends: [(End, Cause); 4] = [
         (|story| drop(story.tick(500)), Cause::WaitTimeout),
         (|story| drop(story.does_many(10, &release_many(BOB)).unwrap()), Cause::Released),
         (|story| assert_eq!(story.releases(10, release(BOB, "a")), None), Cause::Released),
