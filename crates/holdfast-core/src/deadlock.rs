@@ -1,14 +1,19 @@
 //! Whether a wait would close a cycle of waits.
 //!
-//! A party waits for those who hold what it wants and for those who are in front of it in the queue, as far as their
-//! clients are there. What a party holds is not indexed, since that would cost every held lock memory: the search goes
-//! from waits to those who are in their way, and only on to those who wait themselves.
+//! An attempt waits for those who hold what it wants. It also waits for those in front of it in a queue: what these wait
+//! for is in its way, too, also in other locks if they wait for many. A party that holds something is taken to keep it
+//! while any of its attempts waits. All that only as far as clients are there.
+//!
+//! What a party holds is not indexed, since that would cost every held lock memory: the search goes from waits to the
+//! holders that are in their way, and on from those who wait themselves.
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::ids::AttemptKey;
 use crate::lock::{Lock, Ticket};
 use crate::name::{LockName, Owner};
 use crate::outcome::Rejection;
+use crate::several::Place;
 use crate::share::Share;
 use crate::table::LockTable;
 use crate::waits::Party;
@@ -16,9 +21,10 @@ use crate::waits::Party;
 /// So many holders and places are looked at; a cycle that does not show up among them is not found.
 const LOOKS_MAX: usize = 1_024;
 
-/// A party that is waited for.
+/// An attempt that waits, and is waited for.
 struct Step {
-    party: Party,
+    /// Its places.
+    places: Vec<Place>,
     /// The step before it; none for those whom the new wait itself waits for.
     from: Option<usize>,
     /// The lock that is waited for there.
@@ -29,17 +35,21 @@ struct Step {
 struct Search<'a> {
     table: &'a LockTable,
     me: Party,
+    wanted: &'a [(&'a LockName, Share)],
     steps: Vec<Step>,
     todo: VecDeque<usize>,
-    seen: BTreeSet<Party>,
+    /// The first keys of the steps' attempts.
+    seen: BTreeSet<AttemptKey>,
+    seen_parties: BTreeSet<Party>,
     looks: usize,
 }
 
-/// One wait: at which lock, since when (a new one is behind everybody), and for how much.
-struct Place<'a> {
+/// One wait at one lock.
+struct Wait<'a> {
     name: &'a LockName,
     lock: &'a Lock,
-    ticket: Option<Ticket>,
+    /// A new one is behind everybody.
+    ticket: Ticket,
     share: Share,
 }
 
@@ -47,9 +57,10 @@ impl LockTable {
     /// Refuses a new wait that would close a cycle of waits.
     pub(crate) fn check_cycle(&self, owner: &Owner, wanted: &[(&LockName, Share)]) -> Result<(), Rejection> {
         let Some(me) = Party::of(owner) else { return Ok(()) };
-        let (steps, todo, seen) = (Vec::new(), VecDeque::new(), BTreeSet::new());
-        let mut search = Search { table: self, me, steps, todo, seen, looks: 0 };
-        match search.run(wanted) {
+        let (steps, todo) = (Vec::new(), VecDeque::new());
+        let (seen, seen_parties) = (BTreeSet::new(), BTreeSet::new());
+        let mut search = Search { table: self, me, wanted, steps, todo, seen, seen_parties, looks: 0 };
+        match search.run() {
             Some(cycle) => Err(Rejection::Deadlock { cycle }),
             None => Ok(()),
         }
@@ -58,23 +69,20 @@ impl LockTable {
 
 impl Search<'_> {
     /// The locks of the cycle, beginning with the one that is wanted.
-    fn run(&mut self, wanted: &[(&LockName, Share)]) -> Option<Vec<LockName>> {
+    fn run(&mut self) -> Option<Vec<LockName>> {
         let table = self.table;
-        for (name, share) in wanted {
+        for (name, share) in self.wanted {
             let Some(lock) = table.locks.get(*name) else { continue };
-            // What belongs to oneself is no step of a cycle.
-            self.follow(None, &Place { name, lock, ticket: None, share: *share });
+            // That one holds oneself what one wants is no cycle.
+            self.follow(None, &Wait { name, lock, ticket: Ticket(u64::MAX), share: *share });
         }
         while let Some(at) = self.todo.pop_front() {
-            let party = self.steps[at].party.clone();
-            for (ticket, name) in table.waits.places(&party) {
-                let Some(lock) = table.locks.get(name) else { continue };
-                let Some(waiter) = lock.waiter(ticket).filter(|waiter| table.is_there(waiter)) else {
-                    continue;
-                };
-                let place = Place { name, lock, ticket: Some(ticket), share: waiter.share };
-                if self.follow(Some(at), &place) {
-                    return Some(self.cycle(at, name));
+            for place in self.steps[at].places.clone() {
+                let Some(lock) = table.locks.get(&place.lock) else { continue };
+                let Some(waiter) = table.waiter(&place.lock, &place.key) else { continue };
+                let (ticket, share) = (waiter.ticket, waiter.share);
+                if self.follow(Some(at), &Wait { name: &place.lock, lock, ticket, share }) {
+                    return Some(self.cycle(at, place.lock));
                 }
                 if self.looks > LOOKS_MAX {
                     return None;
@@ -84,27 +92,51 @@ impl Search<'_> {
         None
     }
 
-    /// Notes everybody who is in the way at a place and waits himself. True if it is the one who asks.
-    fn follow(&mut self, from: Option<usize>, place: &Place<'_>) -> bool {
-        let in_the_way = self.holders_in_the_way(place).into_iter().chain(self.waiters_ahead(place));
-        for party in in_the_way.collect::<Vec<_>>() {
+    /// Notes all attempts that keep this wait from its end. True if the one who asks does.
+    fn follow(&mut self, from: Option<usize>, wait: &Wait<'_>) -> bool {
+        let table = self.table;
+        for party in self.holders_in_the_way(wait) {
             if party == self.me {
-                if from.is_some() {
+                if self.wanted.iter().all(|(name, _)| *name != wait.name) {
                     return true;
                 }
-            } else if self.table.waits.is_waiting(&party) && self.seen.insert(party.clone()) {
-                self.todo.push_back(self.steps.len());
-                self.steps.push(Step { party, from, via: place.name.clone() });
+            } else if self.seen_parties.insert(party.clone()) {
+                for (ticket, name) in table.waits.places(&party) {
+                    let waiter = table.locks.get(name).and_then(|lock| lock.waiter(ticket));
+                    if let Some(waiter) = waiter {
+                        self.note(from, wait, name, waiter.key);
+                    }
+                }
             }
+        }
+        for key in table.waits.for_many_before(wait.name, wait.ticket) {
+            self.note(from, wait, wait.name, key);
         }
         false
     }
 
+    /// An attempt that is waited for, by one of its places.
+    fn note(&mut self, from: Option<usize>, wait: &Wait<'_>, name: &LockName, key: AttemptKey) {
+        self.looks += 1;
+        let is_there = self.table.waiter(name, &key).is_some_and(|waiter| self.table.is_there(waiter));
+        if self.looks > LOOKS_MAX || !is_there {
+            return;
+        }
+        let places = match self.table.many.of(&key) {
+            Some(many) => many.places.clone(),
+            None => vec![Place { lock: name.clone(), key }],
+        };
+        if self.seen.insert(places[0].key) {
+            self.todo.push_back(self.steps.len());
+            self.steps.push(Step { places, from, via: wait.name.clone() });
+        }
+    }
+
     /// Those who hold so much that this wait, or one in front of it, needs theirs. Only those count who wait themselves: the
     /// others may give back what they have at any time.
-    fn holders_in_the_way(&mut self, place: &Place<'_>) -> Vec<Party> {
+    fn holders_in_the_way(&mut self, wait: &Wait<'_>) -> Vec<Party> {
         let mut keepers = Vec::new();
-        for hold in place.lock.holders.iter().take(LOOKS_MAX.saturating_sub(self.looks)) {
+        for hold in wait.lock.holders.iter().take(LOOKS_MAX.saturating_sub(self.looks)) {
             self.looks += 1;
             let Some(party) = Party::of(&hold.owner) else { continue };
             if party == self.me || self.table.waits.is_waiting(&party) {
@@ -115,8 +147,8 @@ impl Search<'_> {
             return Vec::new();
         }
         let kept: u64 = keepers.iter().map(|(_, share)| u64::from(share.permits())).sum();
-        let limit = u64::from(place.lock.limit.unwrap_or(0));
-        let wanted = self.most_wanted(place);
+        let limit = u64::from(wait.lock.limit.unwrap_or(0));
+        let wanted = self.most_wanted(wait);
         let is_in_the_way = |share: Share| match wanted {
             Share::Exclusive => true,
             Share::Shared => share != Share::Shared,
@@ -126,11 +158,9 @@ impl Search<'_> {
     }
 
     /// The largest share that is wanted by this wait or one in front of it: all of them want the same kind.
-    fn most_wanted(&mut self, place: &Place<'_>) -> Share {
-        let mut most = place.share;
-        for waiter in
-            place.lock.waiters().take_while(|waiter| place.ticket.is_none_or(|mine| waiter.ticket < mine))
-        {
+    fn most_wanted(&mut self, wait: &Wait<'_>) -> Share {
+        let mut most = wait.share;
+        for waiter in wait.lock.waiters().take_while(|waiter| waiter.ticket < wait.ticket) {
             self.looks += 1;
             if most == Share::Exclusive || self.looks > LOOKS_MAX {
                 break;
@@ -143,29 +173,9 @@ impl Search<'_> {
         most
     }
 
-    /// Those in front who wait elsewhere, too: the others wait for nothing but what is in the way here anyway.
-    fn waiters_ahead(&mut self, place: &Place<'_>) -> Vec<Party> {
-        let (table, me) = (self.table, self.me.clone());
-        let mut parties = Vec::new();
-        for party in table.waits.busy().chain([&me]) {
-            let is_ahead = table.waits.places(party).any(|(ticket, name)| {
-                self.looks += 1;
-                let is_in_front = name == place.name && place.ticket.is_none_or(|mine| ticket < mine);
-                is_in_front && place.lock.waiter(ticket).is_some_and(|waiter| table.is_there(waiter))
-            });
-            if self.looks > LOOKS_MAX {
-                break;
-            }
-            if is_ahead {
-                parties.push(party.clone());
-            }
-        }
-        parties
-    }
-
     /// From the wait that is asked for to the one that waits for the one who asks.
-    fn cycle(&self, last: usize, via: &LockName) -> Vec<LockName> {
-        let mut names = vec![via.clone()];
+    fn cycle(&self, last: usize, via: LockName) -> Vec<LockName> {
+        let mut names = vec![via];
         let mut at = Some(last);
         while let Some(step) = at.map(|at| &self.steps[at]) {
             names.push(step.via.clone());

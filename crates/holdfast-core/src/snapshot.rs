@@ -293,7 +293,7 @@ impl LockTable {
                 if many.has_timer_at(&waiter.key) {
                     timers.set(waiter.waiting.until, waiter.ticket, name);
                 }
-                waits.insert(name, waiter);
+                waits.insert(name, waiter, &many);
             }
             holds += lock.holders.len();
             if lock.queue.is_some() {

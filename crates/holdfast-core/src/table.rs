@@ -273,7 +273,7 @@ impl LockTable {
         let record = self.lock_mut(name).expect("the waiter waits for it");
         let waiter = record.remove_waiter(ticket).expect("the waiter was there a moment ago");
         self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waits.remove(&waiter);
+        self.waits.remove(name, &waiter);
         waiter
     }
 
@@ -312,7 +312,7 @@ impl LockTable {
         if self.many.has_timer_at(&waiter.key) {
             self.timers.set(waiter.waiting.until, waiter.ticket, name);
         }
-        self.waits.insert(name, &waiter);
+        self.waits.insert(name, &waiter, &self.many);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(waiter.share.limit());
         lock.enqueue(waiter);
@@ -385,7 +385,7 @@ impl LockTable {
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
         self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waits.remove(&waiter);
+        self.waits.remove(name, &waiter);
         if cause == Cause::Released {
             let ending = Ending::new(cause, None, self.now);
             self.endings.remember(waiter.key, ending);

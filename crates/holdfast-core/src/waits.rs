@@ -1,9 +1,10 @@
 //! Who waits for what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::ids::AttemptKey;
 use crate::lock::{Ticket, Waiter};
+use crate::many::ManyBook;
 use crate::name::{LockName, Owner};
 
 /// Somebody whose attempts belong together: while one of them waits, the others are taken to be kept.
@@ -25,27 +26,28 @@ impl Party {
 pub(crate) struct Waits {
     by_key: BTreeMap<AttemptKey, Ticket>,
     by_party: BTreeMap<(Party, Ticket), LockName>,
-    /// Parties that wait at more than one place.
-    busy: BTreeSet<Party>,
+    /// Of those who wait for many locks.
+    for_many: BTreeMap<(LockName, Ticket), AttemptKey>,
 }
 
 impl Waits {
-    pub(crate) fn insert(&mut self, lock: &LockName, waiter: &Waiter) {
+    pub(crate) fn insert(&mut self, lock: &LockName, waiter: &Waiter, many: &ManyBook) {
         self.by_key.insert(waiter.key, waiter.ticket);
-        let Some(party) = Party::of(&waiter.owner) else { return };
-        self.by_party.insert((party.clone(), waiter.ticket), lock.clone());
-        if self.places(&party).nth(1).is_some() {
-            self.busy.insert(party);
+        if let Some(party) = Party::of(&waiter.owner) {
+            self.by_party.insert((party, waiter.ticket), lock.clone());
+        }
+        if many.of(&waiter.key).is_some() {
+            self.for_many.insert((lock.clone(), waiter.ticket), waiter.key);
         }
     }
 
-    pub(crate) fn remove(&mut self, waiter: &Waiter) {
+    pub(crate) fn remove(&mut self, lock: &LockName, waiter: &Waiter) {
         self.by_key.remove(&waiter.key);
-        let Some(party) = Party::of(&waiter.owner) else { return };
-        let place = (party, waiter.ticket);
-        self.by_party.remove(&place);
-        if !self.busy.is_empty() && self.places(&place.0).nth(1).is_none() {
-            self.busy.remove(&place.0);
+        if let Some(party) = Party::of(&waiter.owner) {
+            self.by_party.remove(&(party, waiter.ticket));
+        }
+        if !self.for_many.is_empty() {
+            self.for_many.remove(&(lock.clone(), waiter.ticket));
         }
     }
 
@@ -64,9 +66,13 @@ impl Waits {
         self.by_party.range(first..=last).map(|((_, ticket), lock)| (*ticket, lock))
     }
 
-    /// Those who wait at more than one place: of those in front of somebody in a queue, only they can wait for more than
-    /// he does.
-    pub(crate) fn busy(&self) -> impl Iterator<Item = &Party> {
-        self.busy.iter()
+    /// Those in the queue of a lock, in front of a ticket, who wait for other locks as well.
+    pub(crate) fn for_many_before(
+        &self,
+        lock: &LockName,
+        ticket: Ticket,
+    ) -> impl Iterator<Item = AttemptKey> {
+        let (first, end) = ((lock.clone(), Ticket(0)), (lock.clone(), ticket));
+        self.for_many.range(first..end).map(|(_, key)| *key)
     }
 }

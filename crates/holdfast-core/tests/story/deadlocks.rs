@@ -119,6 +119,35 @@ fn whoever_has_no_label_or_waits_for_himself_or_not_at_all_is_not_in_a_cycle() {
     assert_eq!(is_deadlock(&mut story, 0, BOB, "c"), ["c", "d"]);
 }
 
+/// Each wait ends by itself once its lock is free: neither holds anything.
+#[test]
+fn waits_for_two_locks_in_opposite_orders_are_no_cycle_unless_something_is_held() {
+    let mut story = Story::default();
+    story.grants(0, acquire(CAROL, "a"));
+    story.grants(0, acquire(CAROL, "b"));
+    for (who, lock) in [(ALICE, "a"), (BOB, "a"), (BOB, "b"), (ALICE, "b")] {
+        story.queues(0, acquire(who, lock).wait_ms(WAIT_MS));
+    }
+}
+
+/// Readers that share a label come after the writer, also beside one of theirs that still reads.
+#[test]
+fn a_party_that_asks_for_more_of_what_it_holds_waits_like_anybody() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "a").shared());
+    story.queues(0, acquire(BOB, "a").wait_ms(WAIT_MS));
+    story.queues(0, acquire(ALICE, "a").shared().token("another").wait_ms(WAIT_MS));
+}
+
+#[test]
+fn one_who_waits_for_many_without_a_label_is_in_a_cycle_all_the_same() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "a"));
+    let waits = acquire_many(Person { name: "anonymous", node: 2 }, &["a", "b"]).wait_ms(WAIT_MS);
+    assert!(matches!(story.does_many(0, &waits), Ok(Answer::Queued { .. })));
+    assert_eq!(is_deadlock(&mut story, 1, ALICE, "b"), ["b", "a"]);
+}
+
 #[test]
 fn a_wait_whose_client_has_gone_closes_no_cycle() {
     let mut story = Story::default();
