@@ -4,7 +4,7 @@ use crate::command::Acquire;
 use crate::ending::Cause;
 use crate::homes::Homes;
 use crate::ids::{AttemptKey, Home};
-use crate::lease::Lease;
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
@@ -14,19 +14,18 @@ use crate::table::LockTable;
 use crate::time::Ttl;
 
 impl LockTable {
-    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            // A client that has renewed with another TTL may repeat either.
-            let ttls = [hold.asked_ttl, hold.lease.ttl];
-            if share != hold.share || !is_same(attempt, &hold.owner, &ttls, &hold.metadata) {
+            let is_same_kind = share == hold.share && hold.is_kept_as(asked);
+            if !is_same_kind || !is_same(attempt, &hold.owner, &hold.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
-            let is_same_share = share == waiter.share;
-            if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &waiter.metadata) {
+            let is_same_kind = share == waiter.share && asked == waiter.asked;
+            if !is_same_kind || !is_same(attempt, &waiter.owner, &waiter.metadata) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -35,15 +34,16 @@ impl LockTable {
         if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
         }
-        let Some(lock) = lock else { return self.acquire_free(attempt, share) };
+        self.check_room_in(asked)?;
+        let Some(lock) = lock else { return self.acquire_free(attempt, share, asked) };
         if lock.limit != share.limit() {
             return Err(Rejection::LimitConflict { limit: lock.limit });
         }
         // First come, first served: whoever waits goes before, also where there is room for this one.
         let is_next = || lock.holders.is_empty() || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
-            true => self.acquire_free(attempt, share),
-            false => self.acquire_busy(attempt, share),
+            true => self.acquire_free(attempt, share, asked),
+            false => self.acquire_busy(attempt, share, asked),
         }
     }
 
@@ -73,27 +73,28 @@ impl LockTable {
         self.answer_waiter(attempt, ticket)
     }
 
-    fn acquire_free(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    fn acquire_free(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let fence = self.next_fence().ok_or(Rejection::FencesExhausted)?;
+        let lease = Lease::begin(asked, self.now);
         let hold = Hold {
             ticket: self.next_ticket(),
             key: attempt.key,
             owner: attempt.owner.clone(),
             fence,
-            lease: Lease::begin(self.now, attempt.ttl),
-            asked_ttl: attempt.ttl,
+            lease,
+            asked_ttl: self.term(lease).ttl,
             granted_at: self.now,
             unclaimed: None,
             share,
             told: Some(attempt.home),
             metadata: attempt.metadata.clone(),
         };
-        let grant = hold.grant(self.now);
+        let grant = self.grant_of(&hold);
         self.admit(&attempt.lock, hold, false);
         Ok(Answer::Granted(grant))
     }
 
-    fn acquire_busy(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    fn acquire_busy(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
             return Err(self.held(lock));
@@ -106,7 +107,7 @@ impl LockTable {
             ticket,
             key: attempt.key,
             owner: attempt.owner.clone(),
-            ttl: attempt.ttl,
+            asked,
             waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
             share,
             homes: Homes::of(attempt.home),
@@ -128,11 +129,11 @@ impl LockTable {
     /// What an attempt that was queued a moment ago is told: revived locks may have granted it meanwhile.
     fn answer_waiter(&mut self, attempt: &Acquire, ticket: Ticket) -> Outcome {
         self.settle(&attempt.lock);
-        let now = self.now;
         let record = self.lock_mut(&attempt.lock).expect("somebody holds the lock or waits for it");
         if let Some(hold) = record.hold_mut(&attempt.key) {
             (hold.told, hold.unclaimed) = (hold.home(), None); // This call tells of it.
-            return Ok(Answer::Granted(hold.grant(now)));
+            let hold = hold.clone();
+            return Ok(Answer::Granted(self.grant_of(&hold)));
         }
         let ahead = record.place_of(ticket).expect("it waits, as it was not granted");
         if attempt.wait.ms() == 0 {
@@ -173,12 +174,16 @@ impl LockTable {
         let now = self.now;
         let hold =
             self.lock_mut(lock).and_then(|lock| lock.hold_mut(key)).expect("the caller has seen the hold");
-        let former = hold.lease.deadline;
-        hold.lease.renew(now, ttl);
         (hold.told, hold.unclaimed) = (told, None);
-        let (deadline, ticket, grant) = (hold.lease.deadline, hold.ticket, hold.grant(now));
-        self.timers.clear(former, ticket);
-        self.timers.set(deadline, ticket, lock);
+        let Some(former) = hold.lease.own() else {
+            let hold = hold.clone(); // Its session is renewed by its own calls alone.
+            return Answer::Granted(self.grant_of(&hold));
+        };
+        let term = former.renewed(now, ttl);
+        hold.lease = term.into();
+        let (ticket, grant) = (hold.ticket, hold.grant(term, now));
+        self.timers.clear(former.deadline, ticket);
+        self.timers.set(term.deadline, ticket, lock);
         Answer::Granted(grant)
     }
 
@@ -203,10 +208,10 @@ impl LockTable {
     fn held(&self, lock: &Lock) -> Rejection {
         let holder = lock.holders.first().expect("a busy lock has a holder");
         let queue_length = self.present_waiters(lock).count() as u64;
-        Rejection::Held { holder: holder.summary(self.now), queue_length }
+        Rejection::Held { holder: holder.summary(self.term(holder.lease), self.now), queue_length }
     }
 }
 
-fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &Metadata) -> bool {
-    attempt.owner == *owner && ttls.contains(&attempt.ttl) && attempt.metadata == *metadata
+fn is_same(attempt: &Acquire, owner: &Owner, metadata: &Metadata) -> bool {
+    attempt.owner == *owner && attempt.metadata == *metadata
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Fence;
+use crate::ids::{Fence, SessionId};
 use crate::name::{Metadata, Owner};
 use crate::time::Ttl;
 
@@ -24,6 +24,19 @@ pub struct Grant {
     pub metadata: Metadata,
 }
 
+/// A session, as its owner is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionGrant {
+    /// The session's number.
+    pub id: SessionId,
+    /// Its public label.
+    pub owner: Owner,
+    /// In force.
+    pub ttl: Ttl,
+    /// What is left of it, in milliseconds.
+    pub expires_in_ms: u64,
+}
+
 /// The command was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
@@ -41,6 +54,13 @@ pub enum Answer {
     },
     /// Nothing to tell.
     Done,
+    /// The session lives.
+    Session(SessionGrant),
+    /// The session has ended.
+    SessionEnded {
+        /// How many locks it held.
+        released: u64,
+    },
 }
 
 /// Who is in the way.
@@ -99,6 +119,18 @@ pub enum Rejection {
     /// There is no limit to change: nobody who counts permits holds the lock or waits for it.
     #[error("nobody holds the lock or waits for it with a limit")]
     NoLimit,
+    /// The session was over or was ended.
+    #[error("the session is over")]
+    SessionExpired,
+    /// Nothing is known of the session.
+    #[error("there is no such session")]
+    SessionNotFound,
+    /// The session has another token.
+    #[error("the session has another token")]
+    SessionNotYours,
+    /// The session holds and waits for as much as one can.
+    #[error("the session has no room")]
+    SessionFull,
 }
 
 fn in_use(limit: &Option<u32>) -> String {

@@ -11,11 +11,12 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ending::{Ending, Endings};
-use crate::ids::{AttemptKey, ClusterId};
+use crate::ids::{AttemptKey, ClusterId, SessionId};
 use crate::lock::Lock;
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::planted::{Bug, planted};
+use crate::session::{EndedSession, Session, Sessions};
 use crate::table::LockTable;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
@@ -33,6 +34,8 @@ enum Record {
     Header(Header),
     Lock(LockName, Arc<Lock>),
     Ending(AttemptKey, Ending),
+    Session(SessionId, Session),
+    EndedSession(SessionId, EndedSession),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,6 +50,8 @@ struct Header {
     /// How many records of each kind follow, so that a stream that lacks its end is found out.
     locks: u64,
     endings: u64,
+    sessions: u64,
+    ended_sessions: u64,
 }
 
 /// Why a stream is no snapshot.
@@ -69,6 +74,8 @@ enum Position {
     Header,
     LocksAfter(Option<LockName>),
     EndingsAfter(Option<AttemptKey>),
+    SessionsAfter(Option<SessionId>),
+    EndedSessionsAfter(Option<SessionId>),
     End,
 }
 
@@ -80,6 +87,8 @@ pub struct SnapshotView {
     header: Header,
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
+    sessions: OrdMap<SessionId, Session>,
+    ended_sessions: OrdMap<SessionId, EndedSession>,
     position: Position,
 }
 
@@ -117,8 +126,20 @@ impl SnapshotView {
             },
             Position::EndingsAfter(last) => match write_after(piece, &self.endings, last, Record::Ending) {
                 Some(last) => Position::EndingsAfter(Some(last)),
-                None => Position::End,
+                None => Position::SessionsAfter(None),
             },
+            Position::SessionsAfter(last) => {
+                match write_after(piece, &self.sessions, last, Record::Session) {
+                    Some(last) => Position::SessionsAfter(Some(last)),
+                    None => Position::EndedSessionsAfter(None),
+                }
+            }
+            Position::EndedSessionsAfter(last) => {
+                match write_after(piece, &self.ended_sessions, last, Record::EndedSession) {
+                    Some(last) => Position::EndedSessionsAfter(Some(last)),
+                    None => Position::End,
+                }
+            }
             Position::End => Position::End,
         }
     }
@@ -157,6 +178,8 @@ pub struct SnapshotReader {
     header: Option<Header>,
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
+    sessions: OrdMap<SessionId, Session>,
+    ended_sessions: OrdMap<SessionId, EndedSession>,
 }
 
 impl SnapshotReader {
@@ -190,6 +213,8 @@ impl SnapshotReader {
             Record::Lock(_, lock) if !lock.is_in_order() => return Err(SnapshotError::Malformed),
             Record::Lock(name, lock) => drop(self.locks.insert(name, lock)),
             Record::Ending(key, ending) => drop(self.endings.insert(key, ending)),
+            Record::Session(id, session) => drop(self.sessions.insert(id, session)),
+            Record::EndedSession(id, ended) => drop(self.ended_sessions.insert(id, ended)),
         }
         Ok(())
     }
@@ -199,11 +224,17 @@ impl SnapshotReader {
         let header = self.header.ok_or(SnapshotError::Incomplete)?;
         let complete = self.buffer.is_empty()
             && self.locks.len() as u64 == header.locks
-            && self.endings.len() as u64 == header.endings;
+            && self.endings.len() as u64 == header.endings
+            && self.sessions.len() as u64 == header.sessions
+            && self.ended_sessions.len() as u64 == header.ended_sessions;
         if !complete {
             return Err(SnapshotError::Incomplete);
         }
-        Ok(LockTable::restore(header, self.locks, Endings::restore(self.endings)))
+        let mut sessions = Sessions::restore(self.sessions, self.ended_sessions);
+        if !self.locks.iter().all(|(name, lock)| sessions.restore_contents(name, lock)) {
+            return Err(SnapshotError::Malformed);
+        }
+        Ok(LockTable::restore(header, self.locks, Endings::restore(self.endings), sessions))
     }
 }
 
@@ -215,7 +246,7 @@ fn read_header(record: &[u8]) -> Result<Header, SnapshotError> {
     }
     match decode(record)? {
         Record::Header(header) => Ok(header),
-        Record::Lock(..) | Record::Ending(..) => Err(SnapshotError::Malformed),
+        _ => Err(SnapshotError::Malformed),
     }
 }
 
@@ -239,9 +270,17 @@ impl LockTable {
             nodes: self.nodes.clone(),
             locks: self.locks.len() as u64,
             endings: self.endings.map().len() as u64,
+            sessions: self.sessions.live().len() as u64,
+            ended_sessions: self.sessions.ended_map().len() as u64,
         };
-        let (locks, endings) = (self.locks.clone(), self.endings.map().clone());
-        SnapshotView { header, locks, endings, position: Position::Header }
+        SnapshotView {
+            header,
+            locks: self.locks.clone(),
+            endings: self.endings.map().clone(),
+            sessions: self.sessions.live().clone(),
+            ended_sessions: self.sessions.ended_map().clone(),
+            position: Position::Header,
+        }
     }
 
     /// A hash of the whole replicated state: equal on every replica that has applied the same log.
@@ -251,7 +290,12 @@ impl LockTable {
         self.snapshot().digest()
     }
 
-    fn restore(header: Header, mut locks: OrdMap<LockName, Arc<Lock>>, endings: Endings) -> Self {
+    fn restore(
+        header: Header,
+        mut locks: OrdMap<LockName, Arc<Lock>>,
+        endings: Endings,
+        sessions: Sessions,
+    ) -> Self {
         if planted(Bug::WaiterLostInSnapshot) {
             let alone = |lock: &Lock| Arc::new(Lock { queue: None, ..lock.clone() });
             locks = locks.iter().map(|(name, lock)| (name.clone(), alone(lock))).collect();
@@ -259,21 +303,24 @@ impl LockTable {
         let mut timers = Timers::default();
         let mut waiting = BTreeMap::new();
         let (mut stalled, mut open) = (BTreeSet::new(), BTreeSet::new());
-        let mut holds = 0;
         for (name, lock) in &locks {
             for hold in &lock.holders {
-                timers.set(hold.lease.deadline, hold.ticket, name);
+                if let Some(own) = hold.lease.own() {
+                    timers.set(own.deadline, hold.ticket, name);
+                }
             }
             for waiter in lock.waiters() {
                 timers.set(waiter.waiting.until, waiter.ticket, name);
                 waiting.insert(waiter.key, waiter.ticket);
             }
-            holds += lock.holders.len();
             if lock.holders.is_empty() {
                 stalled.insert(name.clone());
             } else if lock.queue.is_some() && !lock.is_full() {
                 open.insert(name.clone());
             }
+        }
+        for (id, session) in sessions.live() {
+            timers.set_session(session.term.deadline, *id);
         }
         Self {
             now: header.now,
@@ -284,11 +331,11 @@ impl LockTable {
             locks,
             endings,
             nodes: header.nodes,
+            sessions,
             timers,
             waiting,
             stalled,
             open,
-            holds,
             ..Self::default()
         }
     }

@@ -9,14 +9,16 @@ use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
+use crate::session::Sessions;
 use crate::share::Share;
 use crate::time::ClusterTime;
-use crate::timers::Timers;
+use crate::timers::{Due, Timers};
 
 /// What one entry of the log came to.
 #[derive(Debug, Default)]
@@ -43,6 +45,7 @@ pub struct LockTable {
     pub(crate) locks: OrdMap<LockName, Arc<Lock>>,
     pub(crate) endings: Endings,
     pub(crate) nodes: Nodes,
+    pub(crate) sessions: Sessions,
     /// Derived.
     pub(crate) timers: Timers,
     /// The attempts that wait, wherever. Derived.
@@ -52,8 +55,6 @@ pub struct LockTable {
     /// Locks that are held, with room for somebody, and for which somebody waits: whoever is first there keeps the others
     /// out, until he is absent. Derived.
     pub(crate) open: BTreeSet<LockName>,
-    /// How many holds there are. Derived.
-    pub(crate) holds: usize,
     /// Of the entry that is being applied.
     pub(crate) events: Vec<Event>,
 }
@@ -69,15 +70,20 @@ impl LockTable {
         if !self.open.is_empty() && self.nodes.has_one_lapsed(before, self.now) {
             self.settle_open();
         }
-        self.endings.forget_old(self.now);
+        self.endings.forget_old(self.now, |_, _| {});
+        self.sessions.forget_old(self.now);
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
         Applied { outcomes, events: std::mem::take(&mut self.events) }
     }
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
-            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, Asked::Ttl(attempt.ttl)),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, Asked::Ttl(attempt.ttl)),
+            Op::AcquireInSession(attempt, share, session) => self.acquire_in(session, attempt, *share),
+            Op::OpenSession { key, owner, ttl } => self.open_session(*key, owner, *ttl),
+            Op::RenewSession(session) => self.renew_session(session),
+            Op::EndSession(session) => self.end_session(session),
             Op::SetLimit { lock, limit } => self.set_limit(lock, *limit),
             Op::Renew { lock, key, ttl } => self.renew(lock, key, *ttl),
             Op::Release { lock, key } => self.release(lock, key),
@@ -106,9 +112,9 @@ impl LockTable {
         self.timers.next_due().into_iter().chain(lapse).min()
     }
 
-    /// Whether time has to go on: some lease or wait is running.
+    /// Whether time has to go on: some lease, wait or session is running.
     pub fn is_busy(&self) -> bool {
-        self.timers.len() > 0
+        !self.timers.is_empty()
     }
 
     /// The identity that the cluster was given when it was born.
@@ -175,7 +181,14 @@ impl LockTable {
 
     /// Ends whatever is due, in order of (deadline, ticket).
     fn end_what_is_due(&mut self) {
-        while let Some((ticket, lock)) = self.timers.pop_due(self.now) {
+        while let Some(due) = self.timers.pop_due(self.now) {
+            let (ticket, lock) = match due {
+                Due::Attempt(ticket, lock) => (ticket, lock),
+                Due::Session(session) => {
+                    self.close_session(session, Cause::SessionExpired);
+                    continue;
+                }
+            };
             let Some(record) = self.lock_mut(&lock) else { continue };
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
                 self.note_end(&lock, hold, Cause::Expired);
@@ -198,8 +211,7 @@ impl LockTable {
         while let Some(next) = self.next_in_turn(name) {
             let record = self.lock_mut(name).expect("the lock was there a moment ago");
             let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
-            self.timers.clear(waiter.waiting.until, waiter.ticket);
-            self.waiting.remove(&waiter.key);
+            self.strike_off(&waiter);
             if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
                 self.put_back(name, waiter.clone());
             }
@@ -225,10 +237,13 @@ impl LockTable {
     }
 
     /// Those who wait for the lock and whose client is there, in their order.
+    ///
+    /// Of a session that is over, and will be ended before this entry is, nobody is.
     pub(crate) fn present_waiters<'a>(&'a self, lock: &'a Lock) -> impl Iterator<Item = &'a Waiter> {
         lock.waiters().filter(|waiter| {
             let mut homes = waiter.homes.iter();
-            homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
+            let is_there = homes.any(|home| self.nodes.is_present(home, self.now));
+            (is_there || planted(Bug::GoneWaitersNeverSkipped)) && !self.is_overdue(waiter.asked)
         })
     }
 
@@ -239,13 +254,14 @@ impl LockTable {
             return false;
         };
         let begin = if planted(Bug::LeaseBeginsWithTheWait) { waiter.waiting.since } else { self.now };
+        let lease = Lease::begin(waiter.asked, begin);
         let hold = Hold {
             ticket: waiter.ticket,
             key: waiter.key,
             owner: waiter.owner,
             fence,
-            lease: crate::lease::Lease::begin(begin, waiter.ttl),
-            asked_ttl: waiter.ttl,
+            lease,
+            asked_ttl: self.term(lease).ttl,
             granted_at: self.now,
             unclaimed: Some(Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
             share: waiter.share,
@@ -259,6 +275,7 @@ impl LockTable {
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
         self.timers.set(waiter.waiting.until, waiter.ticket, name);
         self.waiting.insert(waiter.key, waiter.ticket);
+        self.sessions.add_wait(waiter.asked.session(), waiter.ticket, name);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(waiter.share.limit());
         lock.enqueue(waiter);
@@ -270,10 +287,15 @@ impl LockTable {
 
     /// Gives a lock that has room to a new hold, and tells of it.
     pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
-        self.timers.set(hold.lease.deadline, hold.ticket, name);
+        if let Some(own) = hold.lease.own() {
+            self.timers.set(own.deadline, hold.ticket, name);
+        }
+        self.sessions.add_hold(hold.lease.session(), hold.ticket, name);
+        let term = self.term(hold.lease);
         let what = Happening::Acquired {
             fence: hold.fence,
-            ttl: hold.lease.ttl,
+            ttl: term.ttl,
+            expires_in_ms: term.left_ms(self.now),
             metadata: hold.metadata.clone(),
             from_queue,
         };
@@ -282,7 +304,6 @@ impl LockTable {
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(hold.share.limit());
         lock.add_hold(hold);
-        self.holds += 1;
         self.file(name);
     }
 
@@ -313,8 +334,10 @@ impl LockTable {
 
     /// Remembers and tells that a hold, already taken out of its lock, has ended.
     pub(crate) fn note_end(&mut self, name: &LockName, hold: Hold, cause: Cause) {
-        self.timers.clear(hold.lease.deadline, hold.ticket);
-        self.holds -= 1;
+        if let Some(own) = hold.lease.own() {
+            self.timers.clear(own.deadline, hold.ticket);
+        }
+        self.sessions.remove(hold.lease.session(), hold.ticket);
         let held_ms = self.now.since(hold.granted_at);
         let ending = Ending { cause, fence: Some(hold.fence), at: self.now };
         if cause != Cause::Unclaimed {
@@ -327,14 +350,20 @@ impl LockTable {
 
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
-        self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waiting.remove(&waiter.key);
-        if cause == Cause::Released {
+        self.strike_off(&waiter);
+        if matches!(cause, Cause::Released | Cause::SessionExpired | Cause::SessionEnded) {
             let ending = Ending { cause, fence: None, at: self.now };
             self.endings.remember(waiter.key, ending);
         }
         let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
         self.events.push(event);
+    }
+
+    /// Takes a waiter that is out of its queue out of the indexes.
+    fn strike_off(&mut self, waiter: &Waiter) {
+        self.timers.clear(waiter.waiting.until, waiter.ticket);
+        self.waiting.remove(&waiter.key);
+        self.sessions.remove(waiter.asked.session(), waiter.ticket);
     }
 
     pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {

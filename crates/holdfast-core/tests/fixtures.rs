@@ -9,14 +9,15 @@ use std::fmt::Write;
 
 use holdfast_core::{
     Acquire, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home, LockName,
-    LockTable, Metadata, NodeId, Op, Owner, SnapshotReader, Standing, StorageId, Ttl, Wait,
+    LockTable, Metadata, NodeId, Op, Owner, SessionId, SessionKey, SessionRef, Share, SnapshotReader,
+    Standing, StorageId, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0xb2f2_7121_49e6_a075;
+const DIGEST: u64 = 0xb7d5_6cf2_17ff_62b2;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -33,6 +34,16 @@ fn history() -> Vec<Group> {
             metadata: Metadata::new(json).unwrap(),
             home: home(u64::from(n % 3) + 1, n.into()),
         })
+    };
+    let session = |id: u64, n: u8| SessionRef { id: SessionId(id), key: SessionKey([n; 16]) };
+    let open = |n: u8, owner: &str, ttl_ms: u64| Op::OpenSession {
+        key: SessionKey([n; 16]),
+        owner: Owner::new(owner).unwrap(),
+        ttl: Ttl::from_ms(ttl_ms).unwrap(),
+    };
+    let in_session = |session: SessionRef, acquire: Op| match acquire {
+        Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
+        other => panic!("no acquire: {other:?}"),
     };
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
     vec![
@@ -82,6 +93,17 @@ fn history() -> Vec<Group> {
             vec![Op::Vouch { node: NodeId(1), boot: 2 }, Op::Release { lock: name("stalled"), key: key(8) }],
         ),
         at(4_500, vec![Op::Vouch { node: NodeId(2), boot: 1 }]),
+        at(4_600, vec![open(1, "mike", 20_000), open(2, "nina", 30_000)]),
+        at(
+            4_700,
+            vec![
+                in_session(session(14, 1), acquire("of a session", 16, "mike", 30_000, 0, "{}")),
+                in_session(session(14, 1), acquire("taken back", 17, "mike", 30_000, 300_000, "{}")),
+                in_session(session(15, 2), acquire("of an ended session", 18, "nina", 30_000, 0, "{}")),
+                Op::RenewSession(session(14, 1)),
+                Op::EndSession(session(15, 2)),
+            ],
+        ),
     ]
 }
 
@@ -155,8 +177,14 @@ fn meaning(table: &LockTable) -> String {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
         }
     }
+    for session in table.list_sessions(None, 100, table.now()).sessions {
+        let (owner, left, ttl) = (session.owner, session.expires_in_ms, session.ttl.ms());
+        let (id, held, waiting) = (session.id, session.held, session.waiting);
+        writeln!(text, "session {id} of {owner}: holds {held}, waits for {waiting}, {left} of {ttl} ms left")
+            .unwrap();
+    }
     let attempts = history().into_iter().flat_map(|group| group.ops).filter_map(|op| match op {
-        Op::Acquire(attempt) => Some(attempt),
+        Op::Acquire(attempt) | Op::AcquireInSession(attempt, ..) => Some(attempt),
         _ => None,
     });
     for attempt in attempts {

@@ -9,6 +9,7 @@ mod invariants;
 mod naive;
 mod replay;
 mod script;
+mod sessions;
 mod versus;
 
 use proptest::test_runner::Config;

@@ -2,7 +2,10 @@
 
 use std::fmt::Debug;
 
-use holdfast_core::{ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, Standing, WaiterView};
+use holdfast_core::{
+    ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, SessionDetail, SessionView, Standing,
+    WaiterView,
+};
 use proptest::test_runner::TestCaseError;
 
 use crate::invariants::Invariants;
@@ -43,6 +46,7 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
         for expected in &views {
             same(at, "view", &table.view(&expected.name, ClusterTime(now)), expected)?;
         }
+        same_sessions(at, table, naive, now)?;
         let listed = table.list("", None, 100, ClusterTime(now)).locks;
         let used = views.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0);
         let present: Vec<_> =
@@ -50,6 +54,25 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
         same(at, "list", &present, &used.collect::<Vec<_>>())?;
     }
     Ok(())
+}
+
+fn same_sessions(at: &str, table: &LockTable, naive: &Naive, now: u64) -> Result<(), TestCaseError> {
+    let mut views = Vec::new();
+    for session in naive.sessions.iter().filter(|session| session.lives()) {
+        let (holds, waits) = (naive.kept_by(session.id, true), naive.kept_by(session.id, false));
+        let view = SessionView {
+            id: session.id,
+            owner: session.owner.clone(),
+            ttl: session.ttl,
+            expires_in_ms: session.deadline.saturating_sub(now.max(naive.now)),
+            held: holds.len() as u64,
+            waiting: waits.len() as u64,
+        };
+        let detail = SessionDetail { session: view.clone(), holds, waits, seq: naive.seq };
+        same(at, "session", &table.session(session.id, ClusterTime(now)), &Some(detail))?;
+        views.push(view);
+    }
+    same(at, "sessions", &table.list_sessions(None, 100, ClusterTime(now)).sessions, &views)
 }
 
 fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
@@ -70,6 +93,7 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         expires_in_ms: hold.deadline.saturating_sub(now),
         held_ms: now - hold.granted_at,
         share: holder.share,
+        session: holder.session,
         metadata: holder.asked.metadata.clone(),
     });
     let waiters = naive.present_waiters(name).into_iter();

@@ -11,6 +11,7 @@ mod leases;
 mod names_and_limits;
 mod presence;
 mod queue;
+mod sessions;
 mod sharing;
 mod snapshot;
 mod story;
