@@ -90,6 +90,10 @@ pub struct Holder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permits: Option<u32>,
+    /// The id of the session that keeps it, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub session: Option<String>,
     /// The holder's own.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,

@@ -38,6 +38,14 @@ pub enum ErrorCode {
     NoLimit,
     /// The lock's queue has no room.
     QueueFull,
+    /// The session is over or was ended.
+    SessionExpired,
+    /// There is no such session, as far as is remembered.
+    SessionNotFound,
+    /// The session has another token.
+    SessionNotYours,
+    /// The session holds and waits for as much as one can.
+    SessionFull,
     /// No leader with a majority is known; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -50,7 +58,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -67,6 +75,10 @@ impl ErrorCode {
         Self::LimitConflict,
         Self::NoLimit,
         Self::QueueFull,
+        Self::SessionExpired,
+        Self::SessionNotFound,
+        Self::SessionNotYours,
+        Self::SessionFull,
         Self::NoLeader,
         Self::NoSpace,
         Self::UnknownOutcome,
@@ -92,6 +104,10 @@ impl ErrorCode {
             Self::LimitConflict => "limit_conflict",
             Self::NoLimit => "no_limit",
             Self::QueueFull => "queue_full",
+            Self::SessionExpired => "session_expired",
+            Self::SessionNotFound => "session_not_found",
+            Self::SessionNotYours => "session_not_yours",
+            Self::SessionFull => "session_full",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
@@ -103,7 +119,7 @@ impl ErrorCode {
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidArgument => 400,
-            Self::NotFound => 404,
+            Self::NotFound | Self::SessionNotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
             Self::Held
@@ -115,7 +131,10 @@ impl ErrorCode {
             | Self::TokenConflict
             | Self::LimitConflict
             | Self::NoLimit
-            | Self::QueueFull => 409,
+            | Self::QueueFull
+            | Self::SessionExpired
+            | Self::SessionNotYours
+            | Self::SessionFull => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -143,6 +162,10 @@ impl ErrorCode {
             Self::LimitConflict => "The lock is in use with another limit",
             Self::NoLimit => "The lock has no limit",
             Self::QueueFull => "The queue of the lock is full",
+            Self::SessionExpired => "The session is over",
+            Self::SessionNotFound => "There is no such session",
+            Self::SessionNotYours => "The session has another token",
+            Self::SessionFull => "The session has no room",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
@@ -169,6 +192,10 @@ impl ErrorCode {
             | Self::LimitConflict
             | Self::NoLimit
             | Self::QueueFull
+            | Self::SessionExpired
+            | Self::SessionNotFound
+            | Self::SessionNotYours
+            | Self::SessionFull
             | Self::NoLeader
             | Self::NoSpace => true,
         }

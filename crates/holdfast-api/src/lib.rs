@@ -6,6 +6,7 @@ mod code;
 mod limits;
 mod problem;
 mod request;
+mod session;
 mod token;
 
 pub use answer::{
@@ -17,4 +18,8 @@ pub use code::ErrorCode;
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
+pub use session::{
+    OpenSessionRequest, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, SessionTokenRequest,
+    parse_session_id,
+};
 pub use token::{Token, TokenError};

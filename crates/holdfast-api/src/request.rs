@@ -85,20 +85,29 @@ pub struct AcquireRequest {
     )]
     #[schema(minimum = 1, maximum = 1_000_000, nullable = false)]
     pub permits: Option<u64>,
+    /// The id of the session that is to keep the hold, instead of `ttl_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(nullable = false)]
+    pub session: Option<String>,
+    /// The secret of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
+    pub session_token: Option<String>,
 }
 
-const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
-const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
+pub(crate) const OWNER: Field = Field {
+    name: "owner",
+    presence: Presence::Optional,
+    kind: FieldKind::Text("1 to 256 bytes without control characters"),
+};
+pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, '-' and '_' (A-Z, a-z, 0-9)");
+pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
 const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
 const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
 
 impl RequestBody for AcquireRequest {
     const FIELDS: &'static [Field] = &[
-        Field {
-            name: "owner",
-            presence: Presence::Optional,
-            kind: FieldKind::Text("1 to 256 bytes without control characters"),
-        },
+        OWNER,
         Field { name: "token", presence: Presence::Optional, kind: TOKEN },
         Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
         Field { name: "wait_ms", presence: Presence::Optional, kind: WAIT },
@@ -110,29 +119,43 @@ impl RequestBody for AcquireRequest {
         Field { name: "mode", presence: Presence::Optional, kind: FieldKind::Word(&["exclusive", "shared"]) },
         Field { name: "limit", presence: Presence::Optional, kind: LIMIT },
         Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
+        Field { name: "session", presence: Presence::Optional, kind: FieldKind::Text("the id of a session") },
+        Field { name: "session_token", presence: Presence::Optional, kind: TOKEN },
     ];
 }
 
 impl AcquireRequest {
     /// The owner, checked.
     pub fn owner(&self) -> Result<Owner, InvalidArgument> {
-        match &self.owner {
-            Some(text) => Owner::new(text).map_err(|error| {
-                let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
-                InvalidArgument::new("owner", format_args!("{error}; {rule}"))
-            }),
-            None => Ok(Owner::default()),
-        }
+        parse_owner(self.owner.as_deref())
     }
 
     /// The token, checked; none if it was left out.
     pub fn token(&self) -> Result<Option<Token>, InvalidArgument> {
-        self.token.as_deref().map(parse_token).transpose()
+        self.token.as_deref().map(|text| parse_token("token", text)).transpose()
     }
 
     /// The TTL, checked.
     pub fn ttl(&self) -> Result<Ttl, InvalidArgument> {
         Ok(parse_ttl(self.ttl_ms)?.unwrap_or_default())
+    }
+
+    /// The id of the session that is to keep the hold, and its token, checked; none if its lease is its own.
+    pub fn session(&self) -> Result<Option<(&str, Token)>, InvalidArgument> {
+        match (&self.session, &self.session_token) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                Err(InvalidArgument::new("session_token", "needs `session`: whose token it is"))
+            }
+            (Some(_), None) => {
+                Err(InvalidArgument::new("session", "needs `session_token`: the secret of the session"))
+            }
+            (Some(_), Some(_)) if self.ttl_ms.is_some() => Err(InvalidArgument::new(
+                "ttl_ms",
+                "cannot stand beside `session`: the hold lives as long as the session, whose TTL counts",
+            )),
+            (Some(id), Some(token)) => Ok(Some((id, parse_token("session_token", token)?))),
+        }
     }
 
     /// The wait, checked.
@@ -228,7 +251,7 @@ impl RequestBody for RenewRequest {
 impl RenewRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The new TTL, checked.
@@ -253,14 +276,22 @@ impl RequestBody for ReleaseRequest {
 impl ReleaseRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 }
 
-fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
-    Token::new(text).map_err(|error| InvalidArgument::new("token", error))
+pub(crate) fn parse_owner(text: Option<&str>) -> Result<Owner, InvalidArgument> {
+    let Some(text) = text else { return Ok(Owner::default()) };
+    Owner::new(text).map_err(|error| {
+        let rule = "a label has 1 to 256 bytes of UTF-8 without control characters";
+        InvalidArgument::new("owner", format_args!("{error}; {rule}"))
+    })
 }
 
-fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
+pub(crate) fn parse_token(field: &'static str, text: &str) -> Result<Token, InvalidArgument> {
+    Token::new(text).map_err(|error| InvalidArgument::new(field, error))
+}
+
+pub(crate) fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {
     ms.map(|ms| Ttl::from_ms(ms).map_err(|error| InvalidArgument::new("ttl_ms", error))).transpose()
 }

@@ -65,6 +65,8 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::WaitTimeout => "wait_timeout",
         Cause::Unclaimed => "unclaimed",
         Cause::LimitChanged => "limit_changed",
+        Cause::SessionExpired => "session_expired",
+        Cause::SessionEnded => "session_ended",
     }
 }
 

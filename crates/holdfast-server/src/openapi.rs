@@ -5,8 +5,9 @@ mod operation;
 mod responses;
 
 use holdfast_api::{
-    AcquireRequest, Cluster, Digest, Grant, Health, LimitSet, Lock, LockList, Problem, ReleaseRequest,
-    Released, RenewRequest, SetLimitRequest,
+    AcquireRequest, Cluster, Digest, Grant, Health, LimitSet, Lock, LockList, OpenSessionRequest, Problem,
+    ReleaseRequest, Released, RenewRequest, Session, SessionEnded, SessionInfo, SessionList,
+    SessionTokenRequest, SetLimitRequest,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -34,10 +35,16 @@ use crate::http::Route;
         LimitSet,
         Lock,
         LockList,
+        OpenSessionRequest,
         Problem,
         Released,
         ReleaseRequest,
         RenewRequest,
+        Session,
+        SessionEnded,
+        SessionInfo,
+        SessionList,
+        SessionTokenRequest,
         SetLimitRequest,
     ))
 )]

@@ -113,6 +113,10 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
             Rejection::LimitConflict { .. } => ErrorCode::LimitConflict,
             Rejection::NoLimit => ErrorCode::NoLimit,
             Rejection::QueueFull => ErrorCode::QueueFull,
+            Rejection::SessionExpired => ErrorCode::SessionExpired,
+            Rejection::SessionNotFound => ErrorCode::SessionNotFound,
+            Rejection::SessionNotYours => ErrorCode::SessionNotYours,
+            Rejection::SessionFull => ErrorCode::SessionFull,
             Rejection::FencesExhausted | Rejection::ForeignStorage => ErrorCode::Internal,
         },
         CallFailure::Unanswered(unanswered) => match unanswered {
@@ -133,9 +137,17 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::LeaseReleased | ErrorCode::LeaseForced => "To hold the lock again, use a new token.",
         ErrorCode::NotHolder => "It never did, or it is so long ago that it is forgotten.",
         ErrorCode::TokenConflict => {
-            "Repeat an attempt with the same owner, ttl_ms, metadata, mode, limit and permits, or use a new token."
+            "Repeat it with the same owner, ttl_ms or session, metadata, mode, limit and permits, or use a new token."
         }
         ErrorCode::NoLimit => "It is set by the first acquire that names one.",
+        ErrorCode::SessionExpired => {
+            "It holds nothing and waits for nothing any more. Open another one with a new token."
+        }
+        ErrorCode::SessionNotFound => "It never was, or it is so long ago that it is forgotten.",
+        ErrorCode::SessionNotYours => "Show the token that it was opened with.",
+        ErrorCode::SessionFull => {
+            "One session holds and waits for at most 10000 locks. Release some, or open another one."
+        }
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",
         ErrorCode::UnknownOutcome => {

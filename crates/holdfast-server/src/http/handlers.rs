@@ -13,10 +13,11 @@ use super::json;
 use super::query::Query;
 use super::request_body::{read, read_optional};
 use super::service::{Call, Service};
+use super::session_handlers::{session_id, shown};
 use crate::attempt::attempt_key;
 use crate::metrics;
 
-type Handled = Result<Reply, Failure>;
+pub(super) type Handled = Result<Reply, Failure>;
 
 pub(super) async fn acquire(
     service: &Service,
@@ -32,11 +33,16 @@ pub(super) async fn acquire(
         Some(token) => token,
         None => new_token()?,
     };
+    let session = match request.session()? {
+        Some((id, token)) => Some(shown(session_id(id)?, &token)),
+        None => None,
+    };
     let attempt = Attempt {
         key: attempt_key(&lock, &token),
         lock: lock.clone(),
         owner: request.owner()?,
         ttl: request.ttl()?,
+        session,
         wait,
         metadata: request.metadata()?,
         share: request.share()?,
@@ -134,15 +140,15 @@ pub(super) async fn digest(service: &Service, call: &Call<'_>) -> Handled {
     Ok(Reply::json(json::bytes(&Digest { applied_index, digest: format!("{digest:016x}") })))
 }
 
-fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {
+pub(super) fn query<'a>(call: &Call<'a>, known: &'static [&'static str]) -> Result<Query<'a>, Failure> {
     Ok(Query::parse(call.head.uri.query(), known)?)
 }
 
-fn no_query(call: &Call<'_>) -> Result<(), Failure> {
+pub(super) fn no_query(call: &Call<'_>) -> Result<(), Failure> {
     query(call, &[]).map(|_| ())
 }
 
-fn new_token() -> Result<Token, Failure> {
+pub(super) fn new_token() -> Result<Token, Failure> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(Token::from_random(bytes)),

@@ -18,11 +18,11 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::answer::{Answer, AnswerBody, Reply, without_body};
 use super::failure::Failure;
-use super::handlers;
 use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
+use super::{handlers, session_handlers};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -82,7 +82,7 @@ impl Service {
         let _in_flight = connection.begin();
         let begun = Instant::now();
         let id = self.ids.of(&head.headers);
-        let destination = route::find(head.uri.path());
+        let destination = route::find(&head.method, head.uri.path());
         let route = match destination {
             Destination::Found(route, _) => Some(route),
             Destination::BelowLocks | Destination::Nowhere => None,
@@ -142,6 +142,11 @@ impl Service {
             Route::Metrics => handlers::metrics(self, call),
             Route::OpenApi => handlers::openapi(self, call),
             Route::Digest => handlers::digest(self, call).await,
+            Route::OpenSession => session_handlers::open(self, call, body).await,
+            Route::RenewSession => session_handlers::renew(self, call, name, body).await,
+            Route::EndSession => session_handlers::end(self, call, name, body).await,
+            Route::GetSession => session_handlers::get(self, call, name).await,
+            Route::ListSessions => session_handlers::list(self, call).await,
         }
     }
 }
@@ -187,7 +192,7 @@ fn bare_slash() -> Failure {
 /// The path, which has the lock's name in it, is for the debug level only. No body and no query is ever logged.
 fn log(call: &Call<'_>, route: Option<Route>, code: Option<ErrorCode>, took: Duration, id: &HeaderValue) {
     let method = call.head.method.as_str();
-    let route = route.map_or("none", Route::template);
+    let route = route.map_or("none", Route::label);
     let status = code.map_or(200, ErrorCode::status);
     let code = code.map_or("ok", ErrorCode::as_str);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

@@ -79,7 +79,7 @@ impl HttpMetrics {
     }
 
     fn named_routes(&self) -> impl Iterator<Item = (&'static str, &RouteMetrics)> {
-        let names = Route::ALL.map(Route::template).into_iter().chain(["none"]);
+        let names = Route::ALL.map(Route::label).into_iter().chain(["none"]);
         names.zip(&self.routes)
     }
 }
@@ -225,7 +225,7 @@ mod tests {
             "holdfast_http_requests_total{route=\"/v1/locks/{name}/acquire\",status=\"409\",code=\"held\"} 1\n",
             "holdfast_http_requests_total{route=\"/v1/locks/{name}/acquire\",status=\"200\",code=\"ok\"} 0\n",
             "holdfast_http_requests_total{route=\"none\",status=\"404\",code=\"not_found\"} 1\n",
-            "holdfast_http_request_duration_seconds_bucket{route=\"/v1/locks/{name}/acquire\",le=\"0.005\"} 20\n",
+            "holdfast_http_request_duration_seconds_bucket{route=\"/v1/locks/{name}/acquire\",le=\"0.005\"} 24\n",
             "holdfast_http_request_duration_seconds_bucket{route=\"/v1/locks/{name}/acquire\",le=\"0.0025\"} 0\n",
             "holdfast_http_requests_in_flight 0\n",
         ] {

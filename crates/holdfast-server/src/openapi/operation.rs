@@ -13,6 +13,9 @@ use crate::http::Route;
 /// Text without control characters (U+0000 to U+001F, U+007F to U+009F).
 const NO_CONTROL: &str = r"^[^\u0000-\u001F\u007F-\u009F]*$";
 
+/// How the service writes the id of a session.
+const SESSION_ID: &str = "^([1-9][0-9]{0,18})?$";
+
 pub(super) fn operation(route: Route) -> Operation {
     let mut operation = OperationBuilder::new()
         .operation_id(Some(operation_id(route)))
@@ -39,6 +42,11 @@ fn operation_id(route: Route) -> &'static str {
         Route::Metrics => "metrics",
         Route::OpenApi => "openapi",
         Route::Digest => "digest",
+        Route::OpenSession => "openSession",
+        Route::RenewSession => "renewSession",
+        Route::EndSession => "endSession",
+        Route::GetSession => "getSession",
+        Route::ListSessions => "listSessions",
     }
 }
 
@@ -66,6 +74,15 @@ fn summary(route: Route) -> &'static str {
         Route::Metrics => "Numbers about the node in Prometheus's text format.",
         Route::OpenApi => "This description.",
         Route::Digest => "A hash of the replicated state, equal on every node at the same index.",
+        Route::OpenSession => {
+            "Opens a session: one keep-alive for many locks. Safe to repeat: the same token finds the same session."
+        }
+        Route::RenewSession => "Sets what is left of the session to its TTL. It never revives a session.",
+        Route::EndSession => {
+            "Frees all that the session holds and ends all its waits, at one moment. Safe to repeat."
+        }
+        Route::GetSession => "Shows a session, the locks that it holds, and those that it waits for.",
+        Route::ListSessions => "Lists the sessions that live, in the order in which they were opened.",
     }
 }
 
@@ -75,6 +92,8 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::Renew => ("RenewRequest", Required::True),
         Route::Release => ("ReleaseRequest", Required::True),
         Route::SetLimit => ("SetLimitRequest", Required::True),
+        Route::OpenSession => ("OpenSessionRequest", Required::False),
+        Route::RenewSession | Route::EndSession => ("SessionTokenRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -86,9 +105,16 @@ fn parameters(route: Route) -> Vec<Parameter> {
         Route::Acquire | Route::Renew | Route::Release | Route::SetLimit => vec![name()],
         Route::Get => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
-        Route::Cluster | Route::Livez | Route::Readyz | Route::Metrics | Route::OpenApi | Route::Digest => {
-            vec![]
-        }
+        Route::RenewSession | Route::EndSession => vec![session_id()],
+        Route::GetSession => vec![session_id(), consistency()],
+        Route::ListSessions => vec![limit(), after_session(), consistency()],
+        Route::Cluster
+        | Route::Livez
+        | Route::Readyz
+        | Route::Metrics
+        | Route::OpenApi
+        | Route::Digest
+        | Route::OpenSession => vec![],
     }
 }
 
@@ -103,6 +129,22 @@ fn name() -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+fn session_id() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).build();
+    ParameterBuilder::new()
+        .name("id")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some("The session's id, as it was given when the session was opened."))
+        .schema(Some(schema))
+        .build()
+}
+
+fn after_session() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(SESSION_ID)).build();
+    query("after", "Only sessions behind this one: `next` of the page before.", schema)
 }
 
 fn prefix() -> Parameter {
@@ -132,7 +174,7 @@ fn limit() -> Parameter {
         .maximum(Some(LIST_LIMIT_MAX))
         .default(Some(LIST_LIMIT_DEFAULT.into()))
         .build();
-    query("limit", "Most locks in the answer.", schema)
+    query("limit", "Most entries in the answer.", schema)
 }
 
 fn consistency() -> Parameter {

@@ -25,16 +25,30 @@ pub(super) fn responses(route: Route) -> Responses {
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
     let of_token = matches!(route, Route::Acquire | Route::Renew | Route::Release);
-    let changes = of_token || route == Route::SetLimit;
+    let of_session = matches!(route, Route::OpenSession | Route::RenewSession | Route::EndSession);
+    let changes = of_token || of_session || route == Route::SetLimit;
+    let reads =
+        matches!(route, Route::Get | Route::List | Route::GetSession | Route::ListSessions | Route::Readyz);
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => changes || route == Route::Get,
+        ErrorCode::NotFound => {
+            of_token
+                || matches!(route, Route::SetLimit | Route::Get | Route::RenewSession | Route::EndSession)
+        }
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
-        ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::TokenConflict | ErrorCode::QueueFull => {
+        ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::SessionFull => {
             route == Route::Acquire
+        }
+        ErrorCode::TokenConflict => matches!(route, Route::Acquire | Route::OpenSession),
+        ErrorCode::SessionExpired => of_session || matches!(route, Route::Acquire | Route::Release),
+        ErrorCode::SessionNotYours => {
+            matches!(route, Route::Acquire | Route::RenewSession | Route::EndSession)
+        }
+        ErrorCode::SessionNotFound => {
+            matches!(route, Route::Acquire | Route::RenewSession | Route::EndSession | Route::GetSession)
         }
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
@@ -42,7 +56,7 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         | ErrorCode::NotHolder => of_token,
         ErrorCode::LimitConflict => route == Route::Acquire,
         ErrorCode::NoLimit => route == Route::SetLimit,
-        ErrorCode::NoLeader => changes || matches!(route, Route::Get | Route::List | Route::Readyz),
+        ErrorCode::NoLeader => changes || reads,
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
     }
@@ -56,6 +70,12 @@ fn success(route: Route) -> Response {
             ("It holds nothing and waits for nothing.", "application/json", reference("Released"))
         }
         Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
+        Route::OpenSession | Route::RenewSession => {
+            ("The session.", "application/json", reference("Session"))
+        }
+        Route::EndSession => ("The session has ended.", "application/json", reference("SessionEnded")),
+        Route::GetSession => ("The session.", "application/json", reference("SessionInfo")),
+        Route::ListSessions => ("One page of sessions.", "application/json", reference("SessionList")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),
         Route::List => ("One page of locks.", "application/json", reference("LockList")),
         Route::Cluster => ("The cluster.", "application/json", reference("Cluster")),

@@ -8,6 +8,7 @@ mod malformed;
 mod names;
 mod operations;
 mod secrets;
+mod sessions;
 mod several_nodes;
 mod sharing;
 mod stopping;

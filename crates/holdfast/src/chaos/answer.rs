@@ -72,9 +72,13 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::UnsupportedMediaType
-        // These clients count no permits: it would be as wrong as any other field.
+        // These clients count no permits and have no sessions: it would be as wrong as any other field.
         | ErrorCode::LimitConflict
-        | ErrorCode::NoLimit => Some(Code::InvalidArgument),
+        | ErrorCode::NoLimit
+        | ErrorCode::SessionExpired
+        | ErrorCode::SessionNotFound
+        | ErrorCode::SessionNotYours
+        | ErrorCode::SessionFull => Some(Code::InvalidArgument),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
 }

@@ -103,7 +103,11 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::ForeignStorage
         // Nobody here counts permits.
         | Rejection::LimitConflict { .. }
-        | Rejection::NoLimit => Outcome::unknown(rejection.to_string()),
+        | Rejection::NoLimit
+        | Rejection::SessionExpired
+        | Rejection::SessionNotFound
+        | Rejection::SessionNotYours
+        | Rejection::SessionFull => Outcome::unknown(rejection.to_string()),
     }
 }
 
