@@ -48,12 +48,22 @@ impl Roamer {
         self.insist(Ask::Lock(name)).await
     }
 
+    /// Posts JSON that is safe to repeat.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.insist(Ask::Post(path, body)).await
+    }
+
+    /// Reads what is behind a path.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.insist(Ask::Get(path)).await
+    }
+
     /// Everything whose name begins with `prefix`, page by page.
     pub async fn list(&self, prefix: &str) -> Vec<Value> {
         let (mut locks, mut after) = (Vec::new(), String::new());
         loop {
             let path = format!("/v1/locks?prefix={}&limit=1000{after}", encode_segment(prefix));
-            let page = self.insist(Ask::Page(&path)).await.ok();
+            let page = self.insist(Ask::Get(&path)).await.ok();
             locks.extend(page.body["locks"].as_array().into_iter().flatten().cloned());
             match page.body["next"].as_str() {
                 Some(next) => after = format!("&after={}", encode_segment(next)),
@@ -85,7 +95,8 @@ enum Ask<'a> {
     Renew(&'a Attempt),
     Release(&'a Attempt),
     Lock(&'a str),
-    Page(&'a str),
+    Get(&'a str),
+    Post(&'a str, &'a Value),
 }
 
 impl Ask<'_> {
@@ -95,7 +106,8 @@ impl Ask<'_> {
             Self::Renew(attempt) => client.renew(attempt).await,
             Self::Release(attempt) => client.release(attempt).await,
             Self::Lock(name) => client.lock(name).await,
-            Self::Page(path) => client.get(path).await,
+            Self::Get(path) => client.get(path).await,
+            Self::Post(path, body) => client.post(path, body, Duration::ZERO).await,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::call::Answer;
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal};
+use crate::session_calls::SessionRef;
 
 /// How long to wait for a lock that is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Acquire {
     pub metadata: Map<String, Value>,
     /// How much of the lock.
     pub share: Share,
+    /// The session that is to keep the hold, instead of a TTL of its own.
+    pub session: Option<SessionRef>,
 }
 
 /// How much of a lock to take.
@@ -81,6 +84,8 @@ impl Acquire {
             mode: (self.share == Share::Shared).then_some(Mode::Shared),
             limit: self.share.permits().map(|(limit, _)| limit.into()),
             permits: self.share.permits().map(|(_, permits)| permits.into()),
+            session: self.session.as_ref().map(|session| session.id.clone()),
+            session_token: self.session.as_ref().map(|session| session.token.expose().into()),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::error::CallError;
 use crate::grant::check_grant;
 use crate::path::{lock_path, query_value};
 use crate::request::LockRequest;
+use crate::session::SessionRequest;
 use crate::transport::{Outgoing, Transport};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -105,6 +106,11 @@ impl Client {
     /// Begins to acquire a lock that renews itself and knows when it is lost.
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         LockRequest::new(self.clone(), name.into())
+    }
+
+    /// Begins to open a session: one keep-alive for many locks.
+    pub fn session(&self) -> SessionRequest {
+        SessionRequest::new(self.clone())
     }
 
     /// Sets what is left of a lease to its TTL, or to a new one.
@@ -220,7 +226,7 @@ impl Client {
         self.inner.timeout
     }
 
-    fn usual_pace(&self) -> Pace {
+    pub(crate) fn usual_pace(&self) -> Pace {
         Pace::usual(self.after(self.timeout()))
     }
 
@@ -236,7 +242,7 @@ pub(crate) fn renew_request(name: &str, token: &Token, ttl: Option<Duration>) ->
 }
 
 impl Consistency {
-    fn as_query(self) -> Option<String> {
+    pub(crate) fn as_query(self) -> Option<String> {
         match self {
             Self::Linearizable => None,
             Self::Stale => Some("stale".into()),
@@ -245,7 +251,7 @@ impl Consistency {
 }
 
 /// The query of those parameters that have a value; empty if none has.
-fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
+pub(crate) fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
     let given =
         parameters.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", query_value(&value?))));
     let joined = given.collect::<Vec<_>>().join("&");

@@ -7,12 +7,13 @@ use holdfast_api::Token;
 use tokio::sync::watch;
 
 use crate::call::Pace;
+use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
 use crate::judge::Failure;
-use crate::keeping::{self, Task};
+use crate::keeping::{self, Renewal, Task};
 use crate::path::lock_path;
-use crate::standing::{Hold, LossReason, Standing};
+use crate::standing::{Keep, LossReason, Standing};
 use crate::transport::Outgoing;
 
 /// How long the release of a hold that is lost anyway may take.
@@ -39,25 +40,47 @@ pub enum ReleaseError {
 ///
 /// It must be given back with [`Guard::release`]. Dropping it without that only stops the renewals: the lock stays
 /// taken until the lease has run out.
+///
+/// A lock that a session keeps ([`LockRequest::session`](crate::LockRequest::session)) is renewed and lost with its session.
 #[derive(Debug)]
 #[must_use = "dropping a guard leaves its lock taken until the lease has run out; release it"]
 pub struct Guard {
-    hold: Arc<Hold>,
-    /// None since a release was asked for.
+    hold: Hold,
+    keep: Arc<Keep>,
+    /// None since a release was asked for, and where a session does it.
     renewing: Option<Task>,
     /// None once there is nothing to watch.
     watching: Option<Task>,
 }
 
+/// What was granted.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) name: String,
+    pub(crate) owner: String,
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
+}
+
 impl Guard {
     /// Takes over a hold whose last successful request was sent at `sent`.
-    pub(crate) fn keep(hold: Hold, sent: Moment) -> Self {
-        let hold = Arc::new(hold);
+    pub(crate) fn keep(hold: Hold, keep: Keep, sent: Moment) -> Self {
+        let keep = Arc::new(keep);
+        let renewal =
+            Renewal::of_lock(&hold.name, hold.token.clone()).expect("a name that was granted is valid");
         Self {
-            renewing: Some(Task::spawn(keeping::renew(hold.clone(), sent))),
-            watching: Some(Task::spawn(keeping::watch_deadline(hold.clone()))),
+            renewing: Some(Task::spawn(keeping::renew(keep.clone(), renewal, sent))),
+            watching: Some(Task::spawn(keeping::watch_deadline(keep.clone()))),
             hold,
+            keep,
         }
+    }
+
+    /// Takes over a hold that a session keeps.
+    pub(crate) fn keep_in(hold: Hold, keep: Keep, session: Arc<Keep>) -> Self {
+        let keep = Arc::new(keep);
+        let watching = Some(Task::spawn(keeping::follow_session(keep.clone(), session)));
+        Self { hold, keep, renewing: None, watching }
     }
 
     /// The lock's name.
@@ -82,23 +105,23 @@ impl Guard {
 
     /// The TTL that the service granted.
     pub fn ttl(&self) -> Duration {
-        self.hold.ttl
+        self.keep.ttl
     }
 
     /// Whether the lock is held for certain at this moment.
     pub fn is_held(&self) -> bool {
-        matches!(self.hold.standing(), Standing::Held { .. })
+        matches!(self.keep.standing(), Standing::Held { .. })
     }
 
     /// How the hold stands.
     pub fn standing(&self) -> Standing {
-        self.hold.standing()
+        self.keep.standing()
     }
 
     /// Until when the lock is held for certain, as of now: the time the last successful request was sent, plus the
     /// TTL, minus [`safety_margin`](crate::safety_margin). None if it is not held any more.
     pub fn deadline(&self) -> Option<Moment> {
-        match self.hold.standing() {
+        match self.keep.standing() {
             Standing::Held { deadline } => Some(deadline),
             Standing::Lost(_) | Standing::Released => None,
         }
@@ -108,20 +131,12 @@ impl Guard {
     ///
     /// The future does not borrow the guard. It may be given to another task.
     pub fn lost(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        let mut standing = self.watch();
-        async move {
-            let end = standing.wait_for(|standing| !matches!(standing, Standing::Held { .. })).await;
-            match end.map(|end| *end) {
-                Ok(Standing::Lost(reason)) => Some(reason),
-                Ok(Standing::Held { .. } | Standing::Released) => None,
-                Err(_) => Some(LossReason::Dropped),
-            }
-        }
+        self.keep.lost()
     }
 
     /// All changes of how the hold stands: deadlines that move on, and the end.
     pub fn watch(&self) -> watch::Receiver<Standing> {
-        self.hold.standing.subscribe()
+        self.keep.standing.subscribe()
     }
 
     /// Gives the lock back.
@@ -136,29 +151,29 @@ impl Guard {
         if let Some(renewing) = self.renewing.take() {
             renewing.stop().await;
         }
-        match self.hold.standing() {
+        match self.keep.standing() {
             Standing::Held { .. } => self.release_held().await?,
             // One request, whatever comes of it: the loss stands.
-            Standing::Lost(LossReason::Deadline) => give_back_once(&self.hold).await,
+            Standing::Lost(LossReason::Deadline) => give_back_once(&self.keep.client, &self.hold).await,
             Standing::Lost(_) | Standing::Released => {}
         }
         if let Some(watching) = self.watching.take() {
             watching.stop().await;
         }
-        match self.hold.standing() {
+        match self.keep.standing() {
             Standing::Lost(reason) => Err(ReleaseError::Lost(reason)),
             Standing::Held { .. } | Standing::Released => Ok(()),
         }
     }
 
     async fn release_held(&self) -> Result<(), ReleaseError> {
-        let hold = &self.hold;
-        let pace = Pace::usual(hold.client.after(hold.client.timeout()));
-        match hold.client.release_at_pace(&hold.name, &hold.token, pace).await {
-            Ok(_) => hold.note_release(),
+        let (hold, keep) = (&self.hold, &self.keep);
+        let pace = Pace::usual(keep.client.after(keep.client.timeout()));
+        match keep.client.release_at_pace(&hold.name, &hold.token, pace).await {
+            Ok(_) => keep.note_release(),
             Err(error) => match (LossReason::told_by(&error), error) {
-                (Some(LossReason::Released), _) => hold.note_release(),
-                (Some(reason), _) => hold.lose(reason),
+                (Some(LossReason::Released), _) => keep.note_release(),
+                (Some(reason), _) => keep.lose(reason),
                 (None, CallError::Refused(refusal)) => return Err(ReleaseError::Refused(refusal)),
                 (None, CallError::Unanswered(unanswered)) => {
                     return Err(ReleaseError::Unanswered(unanswered));
@@ -172,20 +187,19 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if matches!(self.hold.standing(), Standing::Held { .. }) {
+        if matches!(self.keep.standing(), Standing::Held { .. }) {
             tracing::warn!(
                 lock = self.hold.name,
                 fence = self.hold.fence,
-                "a guard was dropped without a release: its lock stays taken until the lease has run out"
+                "a guard was dropped without a release: its lock stays taken until the lease has run out or its session is over"
             );
-            self.hold.lose(LossReason::Dropped);
+            self.keep.lose(LossReason::Dropped);
         }
     }
 }
 
 /// Asks the service once to free the lock, so that others need not wait for the end of a lease nobody uses.
-async fn give_back_once(hold: &Hold) {
-    let client = &hold.client;
+async fn give_back_once(client: &Client, hold: &Hold) {
     let request = holdfast_api::ReleaseRequest { token: hold.token.expose().into() };
     let outgoing = Outgoing::post(lock_path(&hold.name, Some("release")), &request);
     let at = client.endpoints().current();

@@ -1,6 +1,6 @@
 //! Acquiring a lock that keeps itself.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::{ErrorCode, Grant, HeldBy, Token};
@@ -10,10 +10,12 @@ use tokio::sync::watch;
 use crate::acquire::{Acquire, Share, Wait};
 use crate::call::{Answer, Pace};
 use crate::client::{Client, renew_request};
+use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
-use crate::guard::Guard;
+use crate::guard::{Guard, Hold};
 use crate::lease::local_deadline;
-use crate::standing::{Hold, LossReason, Standing};
+use crate::session::Session;
+use crate::standing::{Keep, LossReason, Standing};
 
 /// How long the release of an attempt that is given up may take.
 const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(800);
@@ -35,6 +37,9 @@ pub enum AcquireError {
     /// It was granted, but the grant came too late to be of use.
     #[error("the lock was granted but lost before it could be used: {0}")]
     Lost(LossReason),
+    /// The session that was to keep it is over.
+    #[error("the session is over")]
+    SessionOver,
     /// The caller's own signal ended the attempt.
     #[error("the attempt was given up")]
     Stopped,
@@ -59,11 +64,12 @@ pub struct LockRequest {
     client: Client,
     name: String,
     acquire: Acquire,
+    session: Option<Arc<Keep>>,
 }
 
 impl LockRequest {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, name, acquire: Acquire::default() }
+        Self { client, name, acquire: Acquire::default(), session: None }
     }
 
     /// How long the lease lasts without renewal, 100 ms to 24 h. Default 30 s.
@@ -98,6 +104,16 @@ impl LockRequest {
     #[must_use]
     pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.acquire.metadata = metadata;
+        self
+    }
+
+    /// Lets a session keep the lock, instead of a lease of its own: do not name a TTL then. The guard is lost when the
+    /// session is; an operator who ends this hold alone is noticed at its release.
+    #[must_use]
+    pub fn session(mut self, session: &Session) -> Self {
+        let (shown, keep) = session.shown();
+        self.acquire.session = Some(shown);
+        self.session = Some(keep);
         self
     }
 
@@ -159,6 +175,9 @@ impl LockRequest {
     /// A grant out of the queue may have come long after its request was sent. Then a renewal shows how the lease
     /// stands. Any other grant that comes after its own deadline is lost.
     async fn secure(&self, answer: Answer<Grant>) -> Result<Guard, AcquireError> {
+        if let Some(session) = &self.session {
+            return self.secure_in(session, answer).await;
+        }
         let ttl = Duration::from_millis(answer.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
         let mut sent = answer.sent;
         let clock = self.client.clock();
@@ -171,24 +190,34 @@ impl LockRequest {
             self.give_back(&answer.token).await;
             return Err(AcquireError::Lost(LossReason::Deadline));
         }
-        let hold = Hold {
-            client: self.client.clone(),
-            name: self.name.clone(),
-            owner: answer.value.owner,
-            token: answer.value.token,
-            fence: answer.value.fence,
-            ttl,
-            standing: watch::Sender::new(Standing::Held { deadline }),
+        Ok(Guard::keep(self.hold(answer), self.keep(ttl, deadline), sent))
+    }
+
+    /// Makes a guard of a grant in a session, if that lives for certain from here.
+    async fn secure_in(&self, session: &Arc<Keep>, answer: Answer<Grant>) -> Result<Guard, AcquireError> {
+        let Standing::Held { deadline } = session.standing() else {
+            self.give_back(&answer.token).await;
+            return Err(AcquireError::Lost(LossReason::Session));
         };
-        Ok(Guard::keep(hold, sent))
+        let keep = self.keep(session.ttl, deadline);
+        Ok(Guard::keep_in(self.hold(answer), keep, session.clone()))
+    }
+
+    fn hold(&self, Answer { value: Grant { owner, token, fence, .. }, .. }: Answer<Grant>) -> Hold {
+        Hold { name: self.name.clone(), owner, token, fence }
+    }
+
+    fn keep(&self, ttl: Duration, deadline: Moment) -> Keep {
+        Keep {
+            client: self.client.clone(),
+            ttl,
+            session: self.session.clone(),
+            standing: watch::Sender::new(Standing::Held { deadline }),
+        }
     }
 
     /// When a renewal that was confirmed had been sent; none if none was confirmed in time.
-    async fn confirm(
-        &self,
-        grant: &Grant,
-        ttl: Duration,
-    ) -> Result<Option<crate::clock::Moment>, AcquireError> {
+    async fn confirm(&self, grant: &Grant, ttl: Duration) -> Result<Option<Moment>, AcquireError> {
         let until = local_deadline(self.client.clock().now(), ttl);
         let outgoing = renew_request(&self.name, &grant.token, None).map_err(|error| self.explain(error))?;
         match self.client.renew_at_pace(&outgoing, &grant.token, Pace::renewal(until, ttl)).await {
@@ -209,6 +238,11 @@ impl LockRequest {
         }
     }
 
+    fn note_session_over(&self) -> AcquireError {
+        self.session.iter().for_each(|session| session.lose(LossReason::Expired));
+        AcquireError::SessionOver
+    }
+
     fn explain(&self, error: CallError) -> AcquireError {
         match error {
             CallError::Refused(refusal) => match refusal.code {
@@ -220,6 +254,7 @@ impl LockRequest {
                 Some(ErrorCode::LeaseExpired) => AcquireError::Lost(LossReason::Expired),
                 Some(ErrorCode::LeaseReleased) => AcquireError::Lost(LossReason::Released),
                 Some(ErrorCode::LeaseForced) => AcquireError::Lost(LossReason::Forced),
+                Some(ErrorCode::SessionExpired) => self.note_session_over(),
                 _ => AcquireError::Refused(refusal),
             },
             CallError::Unanswered(unanswered) => AcquireError::Unreachable(unanswered),

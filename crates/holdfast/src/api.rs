@@ -11,7 +11,7 @@ use crate::args::{
     StatusArgs,
 };
 use crate::exit::Failure;
-use crate::{duration, output, print, runtime};
+use crate::{duration, output, print, runtime, session};
 
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let is_token_inherited =
@@ -26,6 +26,7 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
         wait: args.wait.filter(|wait| !wait.is_zero()).map_or(Wait::No, Wait::AtMost),
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
         share: args.share.share(),
+        session: session::named(args.session, args.session_token)?,
     };
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
@@ -89,7 +90,7 @@ pub(crate) fn cluster_status(args: StatusArgs) -> Result<(), Failure> {
 }
 
 /// Makes the call, prints what came of it, and explains a refusal.
-fn answer<T>(
+pub(crate) fn answer<T>(
     future: impl Future<Output = Result<Answer<T>, CallError>>,
     how: &OutputArgs,
     text: impl Fn(&T) -> String,
@@ -145,6 +146,6 @@ fn metadata(text: String) -> Result<Map<String, Value>, Failure> {
     })
 }
 
-fn consistency(read: &ReadArgs) -> Consistency {
+pub(crate) fn consistency(read: &ReadArgs) -> Consistency {
     if read.stale { Consistency::Stale } else { Consistency::Linearizable }
 }

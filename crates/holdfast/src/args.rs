@@ -6,6 +6,7 @@ mod chaos;
 mod check;
 mod lock;
 mod node;
+mod session;
 
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ pub(crate) use self::chaos::ChaosArgs;
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::lock::LockArgs;
 pub(crate) use self::node::{DevArgs, ServeArgs};
+pub(crate) use self::session::{
+    GetSessionArgs, KnownSessionArgs, ListSessionsArgs, OpenSessionArgs, SessionCommand, SessionTokenArgs,
+};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
 
@@ -71,6 +75,9 @@ pub(crate) enum Command {
     /// List the locks that somebody holds or waits for
     #[command(after_help = STATUSES_HELP)]
     List(ListArgs),
+    /// Keep many locks with one renewal
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Look at the cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),

@@ -104,6 +104,7 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         AcquireError::WaitTimeout => {
             Failure::new(BUSY, format!("{name:?}: {error}. The command was not run; --wait may be longer"))
         }
+        AcquireError::SessionOver => Failure::new(LOST, error.to_string()),
         AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
         AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),
         AcquireError::Unreachable(unanswered) => Failure::unreachable(unanswered),

@@ -8,6 +8,7 @@ mod fake;
 mod guards;
 mod losses;
 mod releases;
+mod sessions;
 mod waiting;
 
 use std::time::Duration;

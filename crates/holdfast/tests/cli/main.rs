@@ -12,6 +12,7 @@ mod groups;
 mod losses;
 mod processes;
 mod pty;
+mod sessions;
 mod signals;
 mod statuses;
 mod waiting;
