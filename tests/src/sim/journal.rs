@@ -193,7 +193,7 @@ fn tell(node: NodeId, entry: &Entry) {
 
 fn show_op(op: &Op) -> String {
     match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => format!(
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => format!(
             "acquire {} {:?} for {} ms, waits {} ms, at node {}",
             acquire.lock.as_str(),
             acquire.key,
@@ -205,7 +205,13 @@ fn show_op(op: &Op) -> String {
         Op::Release { lock, key } => format!("release {} {key:?}", lock.as_str()),
         Op::Abandon { lock, key, .. } => format!("abandon {} {key:?}", lock.as_str()),
         Op::Unclaim { lock, fence } => format!("unclaim {} fence {fence}", lock.as_str()),
-        Op::Vouch { .. } | Op::Register { .. } | Op::Found { .. } | Op::SetLimit { .. } => format!("{op:?}"),
+        Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. }
+        | Op::SetLimit { .. }
+        | Op::OpenSession { .. }
+        | Op::RenewSession(_)
+        | Op::EndSession(_) => format!("{op:?}"),
     }
 }
 
