@@ -103,7 +103,8 @@ impl LockTable {
             changed.insert(lock);
         }
         for (ticket, lock) in contents.holds {
-            let hold = self.lock_mut(&lock).and_then(|lock| lock.remove_hold(|hold| hold.ticket == ticket));
+            let is_it = |hold: &Hold| hold.ticket == ticket && hold.lease.session() == Some(id);
+            let hold = self.lock_mut(&lock).and_then(|lock| lock.remove_hold(is_it));
             self.note_end(&lock, hold.expect("the session holds it"), cause);
             changed.insert(lock);
         }

@@ -216,11 +216,7 @@ fn a_waiter_of_a_session_gets_the_lock_for_as_long_as_the_session_lives() {
 fn a_grant_in_a_session_that_nobody_claims_goes_back_to_its_place_in_the_session() {
     let (mut story, id) = alice_keeps_three();
     story.releases(100, release(BOB, "busy"));
-    let fence = story.so_far().0.iter().filter_map(|(_, event)| match event.what {
-        holdfast_core::Happening::Acquired { fence, from_queue: true, .. } => Some(fence),
-        _ => None,
-    });
-    let fence = fence.last().unwrap();
+    let fence = story.lock("busy").holders[0].fence;
     story.kill(1);
     story.leader_does(200, unclaim("busy", fence)).unwrap();
     assert_eq!(story.kept_by(id), (vec!["a".into(), "b".into()], vec!["busy".into()]));
