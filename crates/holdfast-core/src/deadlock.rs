@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::lock::{Lock, Ticket};
-use crate::name::{LockName, Owner};
+use crate::name::LockName;
 use crate::outcome::Rejection;
 use crate::share::Share;
 use crate::table::LockTable;
@@ -45,8 +45,12 @@ struct Place<'a> {
 
 impl LockTable {
     /// Refuses a new wait that would close a cycle of waits.
-    pub(crate) fn check_cycle(&self, owner: &Owner, wanted: &[(&LockName, Share)]) -> Result<(), Rejection> {
-        let Some(me) = Party::of(owner) else { return Ok(()) };
+    pub(crate) fn check_cycle(
+        &self,
+        me: Option<Party>,
+        wanted: &[(&LockName, Share)],
+    ) -> Result<(), Rejection> {
+        let Some(me) = me else { return Ok(()) };
         let (steps, todo, seen) = (Vec::new(), VecDeque::new(), BTreeSet::new());
         let mut search = Search { table: self, me, steps, todo, seen, looks: 0 };
         match search.run(wanted) {
@@ -106,7 +110,7 @@ impl Search<'_> {
         let mut keepers = Vec::new();
         for hold in place.lock.holders.iter().take(LOOKS_MAX.saturating_sub(self.looks)) {
             self.looks += 1;
-            let Some(party) = Party::of(&hold.owner) else { continue };
+            let Some(party) = Party::of_hold(hold) else { continue };
             if party == self.me || self.table.waits.is_waiting(&party) {
                 keepers.push((party, hold.share));
             }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::AttemptKey;
-use crate::lock::{Ticket, Waiter};
+use crate::ids::{AttemptKey, SessionId};
+use crate::lock::{Hold, Ticket, Waiter};
 use crate::name::{LockName, Owner};
 
 /// Somebody whose attempts belong together: while one of them waits, the others are taken to be kept.
@@ -11,12 +11,23 @@ use crate::name::{LockName, Owner};
 pub(crate) enum Party {
     /// All attempts with this label.
     Owner(Owner),
+    /// All attempts that the session keeps, whatever their labels.
+    Session(SessionId),
 }
 
 impl Party {
-    /// None for whoever gives no label: nothing is known of what belongs together.
-    pub(crate) fn of(owner: &Owner) -> Option<Self> {
-        (owner.as_str() != Owner::ANONYMOUS).then(|| Self::Owner(owner.clone()))
+    /// None for whoever has no session and gives no label: nothing is known of what belongs together.
+    pub(crate) fn of(owner: &Owner, session: Option<SessionId>) -> Option<Self> {
+        let label = || (owner.as_str() != Owner::ANONYMOUS).then(|| Self::Owner(owner.clone()));
+        session.map(Self::Session).or_else(label)
+    }
+
+    pub(crate) fn of_hold(hold: &Hold) -> Option<Self> {
+        Self::of(&hold.owner, hold.lease.session())
+    }
+
+    fn of_waiter(waiter: &Waiter) -> Option<Self> {
+        Self::of(&waiter.owner, waiter.asked.session())
     }
 }
 
@@ -32,7 +43,7 @@ pub(crate) struct Waits {
 impl Waits {
     pub(crate) fn insert(&mut self, lock: &LockName, waiter: &Waiter) {
         self.by_key.insert(waiter.key, waiter.ticket);
-        let Some(party) = Party::of(&waiter.owner) else { return };
+        let Some(party) = Party::of_waiter(waiter) else { return };
         self.by_party.insert((party.clone(), waiter.ticket), lock.clone());
         if self.places(&party).nth(1).is_some() {
             self.busy.insert(party);
@@ -41,7 +52,7 @@ impl Waits {
 
     pub(crate) fn remove(&mut self, waiter: &Waiter) {
         self.by_key.remove(&waiter.key);
-        let Some(party) = Party::of(&waiter.owner) else { return };
+        let Some(party) = Party::of_waiter(waiter) else { return };
         let place = (party, waiter.ticket);
         self.by_party.remove(&place);
         if !self.busy.is_empty() && self.places(&place.0).nth(1).is_none() {

@@ -242,6 +242,7 @@ impl Client {
             ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
             wait: Wait::from_ms(wait_ms).expect("within the limits"),
             metadata: Metadata::default(),
+            session: None,
             share: holdfast_core::Share::Exclusive,
         };
         if hangs_up.is_some() {

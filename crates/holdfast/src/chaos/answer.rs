@@ -72,12 +72,16 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::UnsupportedMediaType
-        // These clients count no permits, hold one lock at a time and hand nothing over: it would be as wrong as any other
-        // field.
+        // These clients count no permits, have no sessions, hold one lock at a time and hand nothing over: it would be as
+        // wrong as any other field.
         | ErrorCode::LimitConflict
         | ErrorCode::Deadlock
         | ErrorCode::NoLimit
-        | ErrorCode::NoSuchCandidate => Some(Code::InvalidArgument),
+        | ErrorCode::NoSuchCandidate
+        | ErrorCode::SessionExpired
+        | ErrorCode::SessionNotFound
+        | ErrorCode::SessionNotYours
+        | ErrorCode::SessionFull => Some(Code::InvalidArgument),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
 }

@@ -106,9 +106,13 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::Of { .. }
         | Rejection::LimitConflict { .. }
         | Rejection::NoLimit
-        // Nor hands over.
+        // Nor hands over, nor has a session.
         | Rejection::HandedOver
-        | Rejection::NoSuchCandidate => Outcome::unknown(rejection.to_string()),
+        | Rejection::NoSuchCandidate
+        | Rejection::SessionExpired
+        | Rejection::SessionNotFound
+        | Rejection::SessionNotYours
+        | Rejection::SessionFull => Outcome::unknown(rejection.to_string()),
     }
 }
 
