@@ -63,6 +63,12 @@ impl Attempt {
         self.with("permits", permits.into()).with("limit", limit.into())
     }
 
+    /// Kept by a session.
+    #[must_use]
+    pub fn in_session(self, id: &str, token: &str) -> Self {
+        self.with("session", id.into()).with("session_token", token.into())
+    }
+
     fn with(mut self, field: &str, value: Value) -> Self {
         self.fields.insert(field.into(), value);
         self

@@ -133,6 +133,10 @@ pub struct Holder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permits: Option<u32>,
+    /// The id of the session that keeps it, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub session: Option<String>,
     /// The holder's own: an object, or any JSON where the lock was taken as an election.
     #[schema(value_type = Value)]
     pub metadata: Value,

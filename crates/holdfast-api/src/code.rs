@@ -42,6 +42,14 @@ pub enum ErrorCode {
     QueueFull,
     /// The wait would close a cycle of waits.
     Deadlock,
+    /// The session is over or was ended.
+    SessionExpired,
+    /// There is no such session, as far as is remembered.
+    SessionNotFound,
+    /// The session has another token.
+    SessionNotYours,
+    /// The session holds and waits for as much as one can.
+    SessionFull,
     /// No leader with a majority is known; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -54,7 +62,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -73,6 +81,10 @@ impl ErrorCode {
         Self::NoSuchCandidate,
         Self::QueueFull,
         Self::Deadlock,
+        Self::SessionExpired,
+        Self::SessionNotFound,
+        Self::SessionNotYours,
+        Self::SessionFull,
         Self::NoLeader,
         Self::NoSpace,
         Self::UnknownOutcome,
@@ -100,6 +112,10 @@ impl ErrorCode {
             Self::NoSuchCandidate => "no_such_candidate",
             Self::QueueFull => "queue_full",
             Self::Deadlock => "deadlock",
+            Self::SessionExpired => "session_expired",
+            Self::SessionNotFound => "session_not_found",
+            Self::SessionNotYours => "session_not_yours",
+            Self::SessionFull => "session_full",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
@@ -111,7 +127,7 @@ impl ErrorCode {
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidArgument => 400,
-            Self::NotFound => 404,
+            Self::NotFound | Self::SessionNotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
             Self::Held
@@ -125,7 +141,10 @@ impl ErrorCode {
             | Self::NoLimit
             | Self::NoSuchCandidate
             | Self::QueueFull
-            | Self::Deadlock => 409,
+            | Self::Deadlock
+            | Self::SessionExpired
+            | Self::SessionNotYours
+            | Self::SessionFull => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -155,6 +174,10 @@ impl ErrorCode {
             Self::NoSuchCandidate => "No such candidate waits",
             Self::QueueFull => "The queue of the lock is full",
             Self::Deadlock => "The wait would close a cycle of waits",
+            Self::SessionExpired => "The session is over",
+            Self::SessionNotFound => "There is no such session",
+            Self::SessionNotYours => "The session has another token",
+            Self::SessionFull => "The session has no room",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
@@ -183,6 +206,10 @@ impl ErrorCode {
             | Self::NoSuchCandidate
             | Self::QueueFull
             | Self::Deadlock
+            | Self::SessionExpired
+            | Self::SessionNotFound
+            | Self::SessionNotYours
+            | Self::SessionFull
             | Self::NoLeader
             | Self::NoSpace => true,
         }

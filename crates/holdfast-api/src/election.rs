@@ -7,7 +7,9 @@ use utoipa::ToSchema;
 
 use crate::answer::{Grant, Waiter};
 use crate::body::{Field, FieldKind, Presence, RequestBody};
-use crate::request::{AcquireRequest, InvalidArgument, OWNER, TOKEN, TTL, WAIT, parse_owner, parse_token};
+use crate::request::{
+    AcquireRequest, InvalidArgument, OWNER, SESSION, TOKEN, TTL, WAIT, parse_owner, parse_token,
+};
 use crate::token::Token;
 
 const VALUE: FieldKind = FieldKind::Json("any JSON of at most 1024 bytes");
@@ -45,6 +47,14 @@ pub struct CampaignRequest {
     )]
     #[schema(minimum = 0, maximum = 600_000, nullable = false)]
     pub wait_ms: Option<u64>,
+    /// The id of the session that is to keep the lead, instead of `ttl_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(nullable = false)]
+    pub session: Option<String>,
+    /// The secret of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
+    pub session_token: Option<String>,
     /// What the leader says, for everybody: any JSON of at most 1024 bytes. Default null.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Value, required = false)]
@@ -57,6 +67,8 @@ impl RequestBody for CampaignRequest {
         Field { name: "token", presence: Presence::Optional, kind: TOKEN },
         Field { name: "ttl_ms", presence: Presence::Optional, kind: TTL },
         Field { name: "wait_ms", presence: Presence::Optional, kind: WAIT },
+        Field { name: "session", presence: Presence::Optional, kind: SESSION },
+        Field { name: "session_token", presence: Presence::Optional, kind: TOKEN },
         Field { name: "value", presence: Presence::Optional, kind: VALUE },
     ];
 }
@@ -64,9 +76,10 @@ impl RequestBody for CampaignRequest {
 impl CampaignRequest {
     /// The same as a request for the lock, and the value, checked, in place of its metadata.
     pub fn into_acquire(self) -> Result<(AcquireRequest, Metadata), InvalidArgument> {
-        let Self { owner, token, ttl_ms, wait_ms, value } = self;
+        let Self { owner, token, ttl_ms, wait_ms, session, session_token, value } = self;
         let value = parse_value(&value)?;
-        Ok((AcquireRequest { owner, token, ttl_ms, wait_ms, ..AcquireRequest::default() }, value))
+        let rest = AcquireRequest::default();
+        Ok((AcquireRequest { owner, token, ttl_ms, wait_ms, session, session_token, ..rest }, value))
     }
 }
 
@@ -92,7 +105,7 @@ impl RequestBody for ProclaimRequest {
 impl ProclaimRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The value, checked.
@@ -123,7 +136,7 @@ impl RequestBody for HandOverRequest {
 impl HandOverRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The candidate's label, checked.

@@ -8,6 +8,7 @@ mod limits;
 mod many;
 mod problem;
 mod request;
+mod session;
 mod token;
 
 pub use answer::{
@@ -23,4 +24,8 @@ pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use many::{AcquireManyRequest, LockItem, ReleaseManyRequest, RenewManyRequest};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
+pub use session::{
+    OpenSessionRequest, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, SessionTokenRequest,
+    parse_session_id,
+};
 pub use token::{Token, TokenError};

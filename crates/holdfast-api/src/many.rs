@@ -121,7 +121,7 @@ impl AcquireManyRequest {
 
     /// The token, checked; none if it was left out.
     pub fn token(&self) -> Result<Option<Token>, InvalidArgument> {
-        self.token.as_deref().map(parse_token).transpose()
+        self.token.as_deref().map(|text| parse_token("token", text)).transpose()
     }
 
     /// The TTL, checked.
@@ -167,7 +167,7 @@ impl RequestBody for RenewManyRequest {
 impl RenewManyRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The names, checked; that they are different is not.
@@ -204,7 +204,7 @@ impl RequestBody for ReleaseManyRequest {
 impl ReleaseManyRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The names, checked; that they are different is not.

@@ -85,6 +85,14 @@ pub struct AcquireRequest {
     )]
     #[schema(minimum = 1, maximum = 1_000_000, nullable = false)]
     pub permits: Option<u64>,
+    /// The id of the session that is to keep the hold, instead of `ttl_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(nullable = false)]
+    pub session: Option<String>,
+    /// The secret of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
+    pub session_token: Option<String>,
 }
 
 pub(crate) const OWNER: FieldKind = FieldKind::Text("1 to 256 bytes without control characters");
@@ -93,6 +101,7 @@ pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, 
 pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
 pub(crate) const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
 pub(crate) const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
+pub(crate) const SESSION: FieldKind = FieldKind::Text("the id of a session");
 
 impl RequestBody for AcquireRequest {
     const FIELDS: &'static [Field] = &[
@@ -108,6 +117,8 @@ impl RequestBody for AcquireRequest {
         Field { name: "mode", presence: Presence::Optional, kind: MODE },
         Field { name: "limit", presence: Presence::Optional, kind: LIMIT },
         Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
+        Field { name: "session", presence: Presence::Optional, kind: SESSION },
+        Field { name: "session_token", presence: Presence::Optional, kind: TOKEN },
     ];
 }
 
@@ -119,12 +130,30 @@ impl AcquireRequest {
 
     /// The token, checked; none if it was left out.
     pub fn token(&self) -> Result<Option<Token>, InvalidArgument> {
-        self.token.as_deref().map(parse_token).transpose()
+        self.token.as_deref().map(|text| parse_token("token", text)).transpose()
     }
 
     /// The TTL, checked.
     pub fn ttl(&self) -> Result<Ttl, InvalidArgument> {
         Ok(parse_ttl(self.ttl_ms)?.unwrap_or_default())
+    }
+
+    /// The id of the session that is to keep the hold, and its token, checked; none if its lease is its own.
+    pub fn session(&self) -> Result<Option<(&str, Token)>, InvalidArgument> {
+        match (&self.session, &self.session_token) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                Err(InvalidArgument::new("session_token", "needs `session`: whose token it is"))
+            }
+            (Some(_), None) => {
+                Err(InvalidArgument::new("session", "needs `session_token`: the secret of the session"))
+            }
+            (Some(_), Some(_)) if self.ttl_ms.is_some() => Err(InvalidArgument::new(
+                "ttl_ms",
+                "cannot stand beside `session`: the hold lives as long as the session, whose TTL counts",
+            )),
+            (Some(id), Some(token)) => Ok(Some((id, parse_token("session_token", token)?))),
+        }
     }
 
     /// The wait, checked.
@@ -233,7 +262,7 @@ impl RequestBody for RenewRequest {
 impl RenewRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 
     /// The new TTL, checked.
@@ -258,7 +287,7 @@ impl RequestBody for ReleaseRequest {
 impl ReleaseRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
-        parse_token(&self.token)
+        parse_token("token", &self.token)
     }
 }
 
@@ -273,8 +302,8 @@ pub(crate) fn parse_owner(field: &'static str, text: &str) -> Result<Owner, Inva
     })
 }
 
-pub(crate) fn parse_token(text: &str) -> Result<Token, InvalidArgument> {
-    Token::new(text).map_err(|error| InvalidArgument::new("token", error))
+pub(crate) fn parse_token(field: &'static str, text: &str) -> Result<Token, InvalidArgument> {
+    Token::new(text).map_err(|error| InvalidArgument::new(field, error))
 }
 
 pub(crate) fn parse_ttl(ms: Option<u64>) -> Result<Option<Ttl>, InvalidArgument> {

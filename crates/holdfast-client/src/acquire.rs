@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal};
 use crate::grant::Granted;
+use crate::session_calls::SessionRef;
 use crate::target::Target;
 
 /// How long to wait for a lock that is busy.
@@ -53,6 +54,8 @@ pub struct Acquire {
     pub metadata: Map<String, Value>,
     /// How much of the lock.
     pub share: Share,
+    /// The session that is to keep the hold, instead of a TTL of its own.
+    pub session: Option<SessionRef>,
 }
 
 /// How much of a lock to take.
@@ -83,6 +86,8 @@ impl Acquire {
             mode: (self.share == Share::Shared).then_some(Mode::Shared),
             limit: self.share.permits().map(|(limit, _)| limit.into()),
             permits: self.share.permits().map(|(_, permits)| permits.into()),
+            session: self.session.as_ref().map(|session| session.id.clone()),
+            session_token: self.session.as_ref().map(|session| session.token.expose().into()),
         }
     }
 }
@@ -144,6 +149,10 @@ impl Client {
     ) -> Result<Answer<T>, CallError> {
         if matches!(target, Target::Many(_)) && !acquire.metadata.is_empty() {
             let detail = "many locks at once have no metadata";
+            return Err(CallError::Refused(Refusal::invalid_argument(detail)));
+        }
+        if matches!(target, Target::Many(_)) && acquire.session.is_some() {
+            let detail = "a session keeps locks that are acquired one by one, not many at once";
             return Err(CallError::Refused(Refusal::invalid_argument(detail)));
         }
         let began = self.clock().now();

@@ -15,6 +15,7 @@ use crate::endpoint::{EndpointError, Endpoints};
 use crate::error::CallError;
 use crate::path::{lock_path, query_value};
 use crate::request::LockRequest;
+use crate::session::SessionRequest;
 use crate::target::Target;
 use crate::transport::{Outgoing, Transport};
 
@@ -111,6 +112,11 @@ impl Client {
     /// Begins to acquire many locks, all or none: 1 to 64 different ones.
     pub fn lock_many<S: Into<String>>(&self, names: impl IntoIterator<Item = S>) -> LockRequest {
         LockRequest::many(self.clone(), names.into_iter().map(Into::into).collect())
+    }
+
+    /// Begins to open a session: one keep-alive for many locks.
+    pub fn session(&self) -> SessionRequest {
+        SessionRequest::new(self.clone())
     }
 
     /// Sets what is left of a lease to its TTL, or to a new one.

@@ -16,6 +16,7 @@ use crate::error::CallError;
 use crate::leadership::Leadership;
 use crate::path::election_path;
 use crate::request::{AcquireError, LockRequest};
+use crate::session::Session;
 use crate::transport::Outgoing;
 
 /// How often an [`Observer`] asks who leads.
@@ -45,6 +46,12 @@ impl Election {
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {
         Self { request: self.request.owner(owner), ..self }
+    }
+
+    /// Lets a session keep the lead: see [`LockRequest::session`].
+    #[must_use]
+    pub fn session(self, session: &Session) -> Self {
+        Self { request: self.request.session(session), ..self }
     }
 
     /// Waits for the lead, and leads. `value` is shown to everybody: any JSON of at most 1024 bytes, null for none.

@@ -7,10 +7,12 @@ use holdfast_api::{Fenced, Token};
 use tokio::sync::watch;
 
 use crate::call::Pace;
+use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
-use crate::keeping::{self, Task};
-use crate::standing::{Hold, LossReason, Standing};
+use crate::keeping::{self, Renewal, Task};
+use crate::standing::{Keep, LossReason, Standing};
+use crate::target::Target;
 
 /// How long the release of a hold that is lost anyway may take.
 const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -36,25 +38,52 @@ pub enum ReleaseError {
 ///
 /// It must be given back with [`Guard::release`]. Dropping it without that only stops the renewals: the lock stays
 /// taken until the lease has run out.
+///
+/// A lock that a session keeps ([`LockRequest::session`](crate::LockRequest::session)) is renewed and lost with its session.
 #[derive(Debug)]
 #[must_use = "dropping a guard leaves its lock taken until the lease has run out; release it"]
 pub struct Guard {
-    hold: Arc<Hold>,
-    /// None since a release was asked for.
+    hold: Hold,
+    keep: Arc<Keep>,
+    /// None since a release was asked for, and where a session does it.
     renewing: Option<Task>,
     /// None once there is nothing to watch.
     watching: Option<Task>,
 }
 
+/// What was granted.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) target: Target,
+    pub(crate) owner: String,
+    pub(crate) token: Token,
+    /// One at least.
+    pub(crate) grants: Vec<Fenced>,
+}
+
+impl Hold {
+    fn renewal(&self) -> Renewal {
+        Renewal::Hold { target: self.target.clone(), token: self.token.clone() }
+    }
+}
+
 impl Guard {
     /// Takes over a hold whose last successful request was sent at `sent`.
-    pub(crate) fn keep(hold: Hold, sent: Moment) -> Self {
-        let hold = Arc::new(hold);
+    pub(crate) fn keep(hold: Hold, keep: Keep, sent: Moment) -> Self {
+        let keep = Arc::new(keep);
         Self {
-            renewing: Some(Task::spawn(keeping::renew(hold.clone(), sent))),
-            watching: Some(Task::spawn(keeping::watch_deadline(hold.clone()))),
+            renewing: Some(Task::spawn(keeping::renew(keep.clone(), hold.renewal(), sent))),
+            watching: Some(Task::spawn(keeping::watch_deadline(keep.clone()))),
             hold,
+            keep,
         }
+    }
+
+    /// Takes over a hold that a session keeps.
+    pub(crate) fn keep_in(hold: Hold, keep: Keep, session: Arc<Keep>) -> Self {
+        let keep = Arc::new(keep);
+        let watching = Some(Task::spawn(keeping::follow_session(keep.clone(), session)));
+        Self { hold, keep, renewing: None, watching }
     }
 
     /// The lock's name; of many, the first one's.
@@ -85,23 +114,23 @@ impl Guard {
 
     /// The TTL that the service granted.
     pub fn ttl(&self) -> Duration {
-        self.hold.ttl
+        self.keep.ttl
     }
 
     /// Whether the lock is held for certain at this moment.
     pub fn is_held(&self) -> bool {
-        matches!(self.hold.standing(), Standing::Held { .. })
+        matches!(self.keep.standing(), Standing::Held { .. })
     }
 
     /// How the hold stands.
     pub fn standing(&self) -> Standing {
-        self.hold.standing()
+        self.keep.standing()
     }
 
     /// Until when the lock is held for certain, as of now: the time the last successful request was sent, plus the
     /// TTL, minus [`safety_margin`](crate::safety_margin). None if it is not held any more.
     pub fn deadline(&self) -> Option<Moment> {
-        match self.hold.standing() {
+        match self.keep.standing() {
             Standing::Held { deadline } => Some(deadline),
             Standing::Lost(_) | Standing::Released => None,
         }
@@ -111,24 +140,20 @@ impl Guard {
     ///
     /// The future does not borrow the guard. It may be given to another task.
     pub fn lost(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        let mut standing = self.watch();
-        async move {
-            let end = standing.wait_for(|standing| !matches!(standing, Standing::Held { .. })).await;
-            match end.map(|end| *end) {
-                Ok(Standing::Lost(reason)) => Some(reason),
-                Ok(Standing::Held { .. } | Standing::Released) => None,
-                Err(_) => Some(LossReason::Dropped),
-            }
-        }
+        self.keep.lost()
     }
 
     /// All changes of how the hold stands: deadlines that move on, and the end.
     pub fn watch(&self) -> watch::Receiver<Standing> {
-        self.hold.standing.subscribe()
+        self.keep.standing.subscribe()
     }
 
     pub(crate) fn hold(&self) -> &Hold {
         &self.hold
+    }
+
+    pub(crate) fn kept(&self) -> &Keep {
+        &self.keep
     }
 
     /// Stops the renewals while a call is under way that may end the hold: they would be told of its end first.
@@ -138,15 +163,18 @@ impl Guard {
         }
     }
 
-    /// Goes on renewing, at once.
+    /// Goes on renewing, at once; a session has gone on all the time.
     pub(crate) fn resume(&mut self) {
-        let due = self.hold.client.clock().now().before(self.hold.ttl / 3);
-        self.renewing = Some(Task::spawn(keeping::renew(self.hold.clone(), due)));
+        let keep = &self.keep;
+        if keep.session.is_none() {
+            let due = keep.client.clock().now().before(keep.ttl / 3);
+            self.renewing = Some(Task::spawn(keeping::renew(keep.clone(), self.hold.renewal(), due)));
+        }
     }
 
     /// The hold has ended as its holder wished.
     pub(crate) async fn conclude(&mut self) {
-        self.hold.note_release();
+        self.keep.note_release();
         if let Some(watching) = self.watching.take() {
             watching.stop().await;
         }
@@ -162,35 +190,35 @@ impl Guard {
     /// [`ReleaseError::Lost`] if the hold had ended before.
     pub async fn release(&mut self) -> Result<(), ReleaseError> {
         self.pause().await;
-        let was_held = matches!(self.hold.standing(), Standing::Held { .. });
+        let was_held = self.is_held();
         if was_held {
             self.release_held().await?;
         }
-        if let Standing::Lost(reason) = self.hold.standing() {
+        if let Standing::Lost(reason) = self.keep.standing() {
             // The service may not know of the loss, and of many locks it has told that of one. One request, whatever
             // comes of it: the loss stands.
             let is_told_of_late = !was_held && reason == LossReason::Deadline;
             if is_told_of_late || self.hold.grants.len() > 1 {
-                give_back_once(&self.hold).await;
+                give_back_once(&self.keep.client, &self.hold).await;
             }
         }
         if let Some(watching) = self.watching.take() {
             watching.stop().await;
         }
-        match self.hold.standing() {
+        match self.keep.standing() {
             Standing::Lost(reason) => Err(ReleaseError::Lost(reason)),
             Standing::Held { .. } | Standing::Released => Ok(()),
         }
     }
 
     async fn release_held(&self) -> Result<(), ReleaseError> {
-        let hold = &self.hold;
-        let pace = Pace::usual(hold.client.after(hold.client.timeout()));
-        match hold.client.release_target(&hold.target, &hold.token, pace).await {
-            Ok(_) => hold.note_release(),
+        let (hold, keep) = (&self.hold, &self.keep);
+        let pace = Pace::usual(keep.client.after(keep.client.timeout()));
+        match keep.client.release_target(&hold.target, &hold.token, pace).await {
+            Ok(_) => keep.note_release(),
             Err(error) => match (LossReason::told_by(&error), error) {
-                (Some(LossReason::Released), _) => hold.note_release(),
-                (Some(reason), _) => hold.lose(reason),
+                (Some(LossReason::Released), _) => keep.note_release(),
+                (Some(reason), _) => keep.lose(reason),
                 (None, CallError::Refused(refusal)) => return Err(ReleaseError::Refused(refusal)),
                 (None, CallError::Unanswered(unanswered)) => {
                     return Err(ReleaseError::Unanswered(unanswered));
@@ -204,21 +232,20 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if matches!(self.hold.standing(), Standing::Held { .. }) {
+        if matches!(self.keep.standing(), Standing::Held { .. }) {
             tracing::warn!(
                 lock = self.name(),
                 fence = self.fence(),
-                "a guard was dropped without a release: its lock stays taken until the lease has run out"
+                "a guard was dropped without a release: its lock stays taken until the lease has run out or its session is over"
             );
-            self.hold.lose(LossReason::Dropped);
+            self.keep.lose(LossReason::Dropped);
         }
     }
 }
 
 /// Asks the service once to free what it still keeps for us, so that others need not wait for the end of a lease nobody
 /// uses.
-async fn give_back_once(hold: &Hold) {
-    let client = &hold.client;
+async fn give_back_once(client: &Client, hold: &Hold) {
     let pace =
         Pace { first_timeout: LATE_RELEASE_TIMEOUT, ..Pace::usual(client.after(LATE_RELEASE_TIMEOUT)) };
     if let Err(error) = client.give_back(&hold.target, &hold.token, pace).await {

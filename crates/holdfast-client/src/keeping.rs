@@ -1,17 +1,24 @@
-//! The two tasks behind a guard: one renews the lease, the other watches the local deadline.
+//! The two tasks behind a guard of a lock or a session: one renews the lease, the other watches the local deadline.
+//! A guard of a lock that a session keeps has one, which follows the session.
 //!
 //! They are apart so that the loss is told in time whatever the renewal is doing, and also after it was stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_api::Token;
 use tokio::task::JoinHandle;
 
 use crate::backoff::{self, Backoff};
 use crate::call::Pace;
+use crate::client::Client;
 use crate::clock::Moment;
+use crate::error::CallError;
 use crate::lease::local_deadline;
-use crate::standing::{Hold, LossReason, Standing};
+use crate::session_calls::{SessionRef, renew_session_request};
+use crate::standing::{Keep, LossReason, Standing};
+use crate::target::Target;
+use crate::transport::Outgoing;
 
 /// A spawned task that ends with its owner.
 #[derive(Debug)]
@@ -36,40 +43,87 @@ impl Drop for Task {
 }
 
 /// Tells the loss at the local deadline, wherever renewals have moved it by then.
-pub(crate) async fn watch_deadline(hold: Arc<Hold>) {
-    let mut standing = hold.standing.subscribe();
+pub(crate) async fn watch_deadline(keep: Arc<Keep>) {
+    let mut standing = keep.standing.subscribe();
     loop {
-        let Standing::Held { deadline } = hold.standing() else { return };
+        let Standing::Held { deadline } = keep.standing() else { return };
         standing.mark_unchanged();
         tokio::select! {
-            () = hold.client.clock().sleep_until(deadline) => {}
+            () = keep.client.clock().sleep_until(deadline) => {}
             _ = standing.changed() => {}
         }
     }
 }
 
-/// Renews every third of the TTL, and goes on trying until the hold has ended. One renewal at a time.
-pub(crate) async fn renew(hold: Arc<Hold>, first_sent: Moment) {
-    let clock = hold.client.clock();
-    let mut next = first_sent.after(hold.ttl / 3);
-    let mut backoff = Backoff::up_to(backoff::LONGEST.min(hold.ttl / 10));
+/// Tells the loss of the session as the loss of what it keeps.
+pub(crate) async fn follow_session(keep: Arc<Keep>, session: Arc<Keep>) {
+    let mut of_session = session.standing.subscribe();
+    while matches!(keep.standing(), Standing::Held { .. }) {
+        if of_session.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// How a lease is renewed.
+#[derive(Debug)]
+pub(crate) enum Renewal {
+    /// Of what a guard holds.
+    Hold { target: Target, token: Token },
+    /// Of a session.
+    Session { outgoing: Outgoing, session: SessionRef },
+}
+
+impl Renewal {
+    pub(crate) fn of_session(session: SessionRef) -> Self {
+        Self::Session { outgoing: renew_session_request(&session), session }
+    }
+
+    /// The lock's name, or the session's id.
+    fn name(&self) -> &str {
+        match self {
+            Self::Hold { target, .. } => target.first(),
+            Self::Session { session, .. } => &session.id,
+        }
+    }
+
+    /// When the request was sent that was confirmed, and the TTL in force.
+    async fn run(&self, client: &Client, pace: Pace) -> Result<(Moment, Duration), CallError> {
+        let (sent, ttl_ms) = match self {
+            Self::Hold { target, token } => {
+                let renewed = client.renew_target(target, token, pace).await?;
+                (renewed.sent, renewed.ttl_ms)
+            }
+            Self::Session { outgoing, session } => {
+                let renewed = client.keep_session(outgoing, session, pace).await?;
+                (renewed.sent, renewed.ttl_ms)
+            }
+        };
+        Ok((sent, Duration::from_millis(ttl_ms)))
+    }
+}
+
+/// Renews every third of the TTL, and goes on trying until the lease has ended. One renewal at a time.
+pub(crate) async fn renew(keep: Arc<Keep>, renewal: Renewal, first_sent: Moment) {
+    let clock = keep.client.clock();
+    let mut next = first_sent.after(keep.ttl / 3);
+    let mut backoff = Backoff::up_to(backoff::LONGEST.min(keep.ttl / 10));
     loop {
         clock.sleep_until(next).await;
-        let Standing::Held { deadline } = hold.standing() else { return };
-        let pace = Pace::renewal(deadline, hold.ttl);
-        match hold.client.renew_target(&hold.target, &hold.token, pace).await {
-            Ok(renewed) => {
-                let ttl = Duration::from_millis(renewed.ttl_ms).min(hold.ttl);
-                hold.extend(local_deadline(renewed.sent, ttl));
-                next = renewed.sent.after(ttl / 3);
-                backoff = Backoff::up_to(backoff::LONGEST.min(hold.ttl / 10));
+        let Standing::Held { deadline } = keep.standing() else { return };
+        match renewal.run(&keep.client, Pace::renewal(deadline, keep.ttl)).await {
+            Ok((sent, ttl)) => {
+                let ttl = ttl.min(keep.ttl);
+                keep.extend(local_deadline(sent, ttl));
+                next = sent.after(ttl / 3);
+                backoff = Backoff::up_to(backoff::LONGEST.min(keep.ttl / 10));
             }
             Err(error) => {
                 if let Some(reason) = LossReason::told_by(&error) {
-                    hold.lose(reason);
+                    keep.lose(reason);
                     return;
                 }
-                tracing::debug!(lock = hold.target.first(), %error, "a renewal failed; another one follows");
+                tracing::debug!(of = renewal.name(), %error, "a renewal failed; another one follows");
                 next = clock.now().after(backoff.pause());
             }
         }

@@ -57,10 +57,10 @@ impl Leadership {
     /// # Errors
     /// As every call. If the service says that this candidate leads no more, the lead is lost.
     pub async fn proclaim(&self, value: &Value) -> Result<(), CallError> {
-        let hold = self.guard.hold();
-        let answer = hold.client.proclaim(hold.target.first(), &hold.token, value).await;
+        let (hold, keep) = (self.guard.hold(), self.guard.kept());
+        let answer = keep.client.proclaim(hold.target.first(), &hold.token, value).await;
         if let Some(reason) = answer.as_ref().err().and_then(LossReason::told_by) {
-            hold.lose(reason);
+            keep.lose(reason);
         }
         answer.map(|_| ())
     }
@@ -87,15 +87,15 @@ impl Leadership {
             Standing::Released => return Err(HandOverError::Lost(LossReason::Released)),
         };
         self.guard.pause().await;
-        let hold = self.guard.hold();
-        let pace = Pace::usual(hold.client.after(hold.client.timeout()).min(deadline));
-        let Err(error) = hold.client.hand_over_at_pace(hold.target.first(), &hold.token, to, pace).await
+        let (hold, keep) = (self.guard.hold(), self.guard.kept());
+        let pace = Pace::usual(keep.client.after(keep.client.timeout()).min(deadline));
+        let Err(error) = keep.client.hand_over_at_pace(hold.target.first(), &hold.token, to, pace).await
         else {
             self.guard.conclude().await;
             return Ok(());
         };
         if let Some(reason) = LossReason::told_by(&error) {
-            hold.lose(reason);
+            keep.lose(reason);
             return Err(HandOverError::Lost(reason));
         }
         self.guard.resume();

@@ -1,6 +1,7 @@
 //! The client library of Holdfast: guards that renew themselves and know when they are lost.
 //!
-//! [`Client::lock`] is what most programs want: it acquires a lock and returns a [`Guard`]. The methods named
+//! [`Client::lock`] is what most programs want: it acquires a lock and returns a [`Guard`]. Whoever holds many opens a
+//! [`Session`] ([`Client::session`]), which keeps them all. The methods named
 //! after the calls of the API ([`Client::acquire`], [`Client::renew`], [`Client::release`], [`Client::get`],
 //! [`Client::list`], [`Client::cluster`] and those of many locks at once) are what it is made of.
 //!
@@ -27,6 +28,8 @@ mod leadership;
 mod lease;
 mod path;
 mod request;
+mod session;
+mod session_calls;
 mod standing;
 mod status;
 mod target;
@@ -44,5 +47,7 @@ pub use holdfast_api as api;
 pub use leadership::{HandOverError, Leadership};
 pub use lease::safety_margin;
 pub use request::{AcquireError, LockRequest};
+pub use session::{Session, SessionRequest};
+pub use session_calls::{SessionPage, SessionRef};
 pub use standing::{LossReason, Standing};
 pub use status::status_of;

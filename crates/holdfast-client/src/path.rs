@@ -17,6 +17,12 @@ fn path(kind: &str, name: &str, action: Option<&str>) -> String {
     format!("/v1/{kind}/{}{action}", segment(name))
 }
 
+/// The path of a session, likewise.
+pub(crate) fn session_path(id: &str, action: Option<&str>) -> String {
+    let action = action.map(|action| format!("/{action}")).unwrap_or_default();
+    format!("/v1/sessions/{}{action}", segment(id))
+}
+
 /// Text as one segment of a path. `.` and `..` are encoded as well: as they are they would mean another path.
 fn segment(text: &str) -> String {
     encode(text, |byte| byte == b'.' && text != "." && text != "..")

@@ -1,6 +1,6 @@
 //! Acquiring a lock that keeps itself.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::{ErrorCode, Fenced, Grant, GrantMany, HeldBy, Leadership, Token};
@@ -13,9 +13,10 @@ use crate::call::{Answer, Pace};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{CallError, Refusal, Unanswered};
-use crate::guard::Guard;
+use crate::guard::{Guard, Hold};
 use crate::lease::local_deadline;
-use crate::standing::{Hold, LossReason, Standing};
+use crate::session::Session;
+use crate::standing::{Keep, LossReason, Standing};
 use crate::target::Target;
 
 /// How long the release of an attempt that is given up may take.
@@ -45,6 +46,9 @@ pub enum AcquireError {
     /// It was granted, but the grant came too late to be of use.
     #[error("the lock was granted but lost before it could be used: {0}")]
     Lost(LossReason),
+    /// The session that was to keep it is over.
+    #[error("the session is over")]
+    SessionOver,
     /// The caller's own signal ended the attempt.
     #[error("the attempt was given up")]
     Stopped,
@@ -73,6 +77,10 @@ impl Won {
         let Grant { name, owner, token, fence, ttl_ms, .. } = answer.value;
         Self { sent: answer.sent, owner, token, ttl_ms, grants: vec![Fenced { name, fence }] }
     }
+
+    fn hold(self, target: Target) -> Hold {
+        Hold { target, owner: self.owner, token: self.token, grants: self.grants }
+    }
 }
 
 fn holder_text(holder: Option<&HeldBy>) -> String {
@@ -85,6 +93,7 @@ pub struct LockRequest {
     client: Client,
     locks: Locks,
     acquire: Acquire,
+    session: Option<Arc<Keep>>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,12 +107,12 @@ enum Locks {
 
 impl LockRequest {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, locks: Locks::One(name), acquire: Acquire::default() }
+        Self { client, locks: Locks::One(name), acquire: Acquire::default(), session: None }
     }
 
     pub(crate) fn many(client: Client, names: Vec<String>) -> Self {
         let locks = Locks::Many(names.into_iter().map(|name| (name, None)).collect());
-        Self { client, locks, acquire: Acquire::default() }
+        Self { client, locks, acquire: Acquire::default(), session: None }
     }
 
     /// As the election of that name, with this value.
@@ -164,6 +173,16 @@ impl LockRequest {
         self
     }
 
+    /// Lets a session keep the lock, instead of a lease of its own: do not name a TTL then. The guard is lost when the
+    /// session is; an operator who ends this hold alone is noticed at its release.
+    #[must_use]
+    pub fn session(mut self, session: &Session) -> Self {
+        let (shown, keep) = session.shown();
+        self.acquire.session = Some(shown);
+        self.session = Some(keep);
+        self
+    }
+
     /// How much of the lock to take; of many, of all but those that were added with their own. Default: all of it.
     #[must_use]
     pub fn share(mut self, share: Share) -> Self {
@@ -204,7 +223,7 @@ impl LockRequest {
         let in_use = Mutex::new(None);
         let work = async {
             let won = self.win(&target, &in_use).await.map_err(|error| self.explain(error))?;
-            self.secure(&target, won).await
+            self.secure(target.clone(), won).await
         };
         tokio::select! {
             biased;
@@ -253,29 +272,42 @@ impl LockRequest {
     ///
     /// A grant out of the queue may have come long after its request was sent. Then a renewal shows how the lease
     /// stands. Any other grant that comes after its own deadline is lost.
-    async fn secure(&self, target: &Target, won: Won) -> Result<Guard, AcquireError> {
+    async fn secure(&self, target: Target, won: Won) -> Result<Guard, AcquireError> {
+        if let Some(session) = &self.session {
+            return self.secure_in(session, target, won).await;
+        }
         let ttl = Duration::from_millis(won.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
         let mut sent = won.sent;
         let clock = self.client.clock();
         let left = local_deadline(sent, ttl).since(clock.now());
         if self.acquire.wait != Wait::No && left < ttl / 2 {
-            sent = self.confirm(target, &won.token, ttl).await?.unwrap_or(sent);
+            sent = self.confirm(&target, &won.token, ttl).await?.unwrap_or(sent);
         }
         let deadline = local_deadline(sent, ttl);
         if clock.now() >= deadline {
-            self.give_back(target, &won.token).await;
+            self.give_back(&target, &won.token).await;
             return Err(AcquireError::Lost(LossReason::Deadline));
         }
-        let hold = Hold {
-            client: self.client.clone(),
-            target: target.clone(),
-            owner: won.owner,
-            token: won.token,
-            grants: won.grants,
-            ttl,
-            standing: watch::Sender::new(Standing::Held { deadline }),
+        Ok(Guard::keep(won.hold(target), self.keep(ttl, deadline), sent))
+    }
+
+    /// Makes a guard of a grant in a session, if that lives for certain from here.
+    async fn secure_in(&self, session: &Arc<Keep>, target: Target, won: Won) -> Result<Guard, AcquireError> {
+        let Standing::Held { deadline } = session.standing() else {
+            self.give_back(&target, &won.token).await;
+            return Err(AcquireError::Lost(LossReason::Session));
         };
-        Ok(Guard::keep(hold, sent))
+        let keep = self.keep(session.ttl, deadline);
+        Ok(Guard::keep_in(won.hold(target), keep, session.clone()))
+    }
+
+    fn keep(&self, ttl: Duration, deadline: Moment) -> Keep {
+        Keep {
+            client: self.client.clone(),
+            ttl,
+            session: self.session.clone(),
+            standing: watch::Sender::new(Standing::Held { deadline }),
+        }
     }
 
     /// When a renewal that was confirmed had been sent; none if none was confirmed in time.
@@ -304,6 +336,11 @@ impl LockRequest {
         }
     }
 
+    fn note_session_over(&self) -> AcquireError {
+        self.session.iter().for_each(|session| session.lose(LossReason::Expired));
+        AcquireError::SessionOver
+    }
+
     fn explain(&self, error: CallError) -> AcquireError {
         match error {
             CallError::Refused(refusal) => match refusal.code {
@@ -316,6 +353,7 @@ impl LockRequest {
                 Some(ErrorCode::LeaseExpired) => AcquireError::Lost(LossReason::Expired),
                 Some(ErrorCode::LeaseReleased) => AcquireError::Lost(LossReason::Released),
                 Some(ErrorCode::LeaseForced) => AcquireError::Lost(LossReason::Forced),
+                Some(ErrorCode::SessionExpired) => self.note_session_over(),
                 _ => AcquireError::Refused(refusal),
             },
             CallError::Unanswered(unanswered) => AcquireError::Unreachable(unanswered),

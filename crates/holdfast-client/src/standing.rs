@@ -1,14 +1,14 @@
 //! How a hold stands: held until a deadline, lost, or released. A loss is final.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{ErrorCode, Fenced, Token};
+use holdfast_api::ErrorCode;
 use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::CallError;
-use crate::target::Target;
 
 /// Why a hold is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,9 @@ pub enum LossReason {
     /// The guard was dropped without a release: nobody renews the lease any more.
     #[error("its guard was dropped without a release")]
     Dropped,
+    /// The session that kept it is over, lost, or ended.
+    #[error("its session is over")]
+    Session,
 }
 
 impl LossReason {
@@ -38,10 +41,12 @@ impl LossReason {
     pub(crate) fn told_by(error: &CallError) -> Option<Self> {
         let CallError::Refused(refusal) = error else { return None };
         match refusal.code? {
-            ErrorCode::LeaseExpired => Some(Self::Expired),
+            ErrorCode::LeaseExpired | ErrorCode::SessionExpired => Some(Self::Expired),
             ErrorCode::LeaseReleased => Some(Self::Released),
             ErrorCode::LeaseForced => Some(Self::Forced),
-            ErrorCode::NotHolder => Some(Self::NotHolder),
+            ErrorCode::NotHolder | ErrorCode::SessionNotFound | ErrorCode::SessionNotYours => {
+                Some(Self::NotHolder)
+            }
             _ => None,
         }
     }
@@ -61,22 +66,22 @@ pub enum Standing {
     Released,
 }
 
-/// What the guard and its tasks know of one hold.
+/// What guards and their tasks know of one lease: of a hold, or of a session.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct Keep {
     pub(crate) client: Client,
-    pub(crate) target: Target,
-    pub(crate) owner: String,
-    pub(crate) token: Token,
-    /// One at least.
-    pub(crate) grants: Vec<Fenced>,
     pub(crate) ttl: Duration,
+    /// What keeps it instead of renewals of its own.
+    pub(crate) session: Option<Arc<Keep>>,
     pub(crate) standing: watch::Sender<Standing>,
 }
 
-impl Hold {
+impl Keep {
     /// How it stands now. A deadline that has passed is noticed here too, whatever the tasks are doing.
     pub(crate) fn standing(&self) -> Standing {
+        if let Some(session) = &self.session {
+            self.follow(session.standing());
+        }
         let standing = *self.standing.borrow();
         match standing {
             Standing::Held { deadline } if self.client.clock().now() >= deadline => {
@@ -87,12 +92,32 @@ impl Hold {
         }
     }
 
-    /// Ends the hold, if it has not ended yet.
+    /// Returns when it has ended: with the reason if it was lost.
+    pub(crate) fn lost(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
+        let mut standing = self.standing.subscribe();
+        async move {
+            let end = standing.wait_for(|standing| !matches!(standing, Standing::Held { .. })).await;
+            match end.map(|end| *end) {
+                Ok(Standing::Lost(reason)) => Some(reason),
+                Ok(Standing::Held { .. } | Standing::Released) => None,
+                Err(_) => Some(LossReason::Dropped),
+            }
+        }
+    }
+
+    fn follow(&self, session: Standing) {
+        match session {
+            Standing::Held { deadline } => self.move_on(deadline),
+            Standing::Lost(_) | Standing::Released => self.lose(LossReason::Session),
+        }
+    }
+
+    /// Ends it, if it has not ended yet.
     pub(crate) fn lose(&self, reason: LossReason) {
         self.end(Standing::Lost(reason));
     }
 
-    /// Notes the release, if the hold has not ended yet.
+    /// Notes the release, if it has not ended yet.
     pub(crate) fn note_release(&self) {
         self.end(Standing::Released);
     }
@@ -107,16 +132,20 @@ impl Hold {
         });
     }
 
-    /// Moves the deadline on, unless the hold has ended or the deadline lies further ahead already.
+    /// Moves the deadline on, unless it has ended or the deadline lies further ahead already.
     pub(crate) fn extend(&self, further: Moment) {
         if matches!(self.standing(), Standing::Held { .. }) {
-            self.standing.send_if_modified(|standing| match standing {
-                Standing::Held { deadline } if *deadline < further => {
-                    *deadline = further;
-                    true
-                }
-                _ => false,
-            });
+            self.move_on(further);
         }
+    }
+
+    fn move_on(&self, further: Moment) {
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::Held { deadline } if *deadline < further => {
+                *deadline = further;
+                true
+            }
+            _ => false,
+        });
     }
 }

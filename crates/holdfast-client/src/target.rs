@@ -53,8 +53,11 @@ impl Target {
                 Outgoing::post(lock_path(name.as_str(), Some("acquire")), &acquire.request(token, wait))
             }
             Self::Election(name, value) => {
-                let AcquireRequest { owner, token, ttl_ms, wait_ms, .. } = acquire.request(token, wait);
-                let request = CampaignRequest { owner, token, ttl_ms, wait_ms, value: value.clone() };
+                let AcquireRequest { owner, token, ttl_ms, wait_ms, session, session_token, .. } =
+                    acquire.request(token, wait);
+                let value = value.clone();
+                let request =
+                    CampaignRequest { owner, token, ttl_ms, wait_ms, session, session_token, value };
                 Outgoing::post(election_path(name.as_str(), Some("campaign")), &request)
             }
             Self::Many(locks) => {

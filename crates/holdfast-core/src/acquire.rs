@@ -4,7 +4,7 @@ use crate::command::Acquire;
 use crate::ending::Cause;
 use crate::homes::Homes;
 use crate::ids::{AttemptKey, Home};
-use crate::lease::Lease;
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, QUEUE_LEN_MAX, Ticket, Waiter, Waiting};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
@@ -12,22 +12,23 @@ use crate::planted::{Bug, planted};
 use crate::share::{Limit, Share};
 use crate::table::LockTable;
 use crate::time::Ttl;
+use crate::waits::Party;
 
 impl LockTable {
-    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            // A client that has renewed with another TTL may repeat either, and so may one that has proclaimed another value.
-            let ttls = [hold.asked_ttl, hold.lease.ttl];
-            if share != hold.share || !is_same(attempt, &hold.owner, &ttls, &hold.said()) {
+            let is_same_kind = share == hold.share && hold.is_kept_as(asked);
+            if !is_same_kind || !is_same(attempt, &hold.owner, &hold.said()) {
                 return Err(Rejection::TokenConflict);
             }
             return self.repeat_held(attempt);
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
             // One that waits for other locks, too, is repeated as such.
-            let is_same_share = share == waiter.share && self.many.of(&attempt.key).is_none();
-            if !is_same_share || !is_same(attempt, &waiter.owner, &[waiter.ttl], &[&waiter.metadata]) {
+            let is_same_kind = share == waiter.share && asked == waiter.asked;
+            let is_alone = self.many.of(&attempt.key).is_none();
+            if !is_same_kind || !is_alone || !is_same(attempt, &waiter.owner, &[&waiter.metadata]) {
                 return Err(Rejection::TokenConflict);
             }
             let ticket = waiter.ticket;
@@ -36,7 +37,8 @@ impl LockTable {
         if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
         }
-        let Some(lock) = lock else { return self.acquire_free(attempt, share) };
+        self.check_room_in(asked)?;
+        let Some(lock) = lock else { return self.acquire_free(attempt, share, asked) };
         if lock.limit != share.limit() && !planted(Bug::LimitConflictUnnoticed) {
             return Err(Rejection::LimitConflict { limit: lock.limit });
         }
@@ -45,8 +47,8 @@ impl LockTable {
         let nobody_can_wait = lock.holders.is_empty() && self.many.is_empty();
         let is_next = || nobody_can_wait || passes || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
-            true => self.acquire_free(attempt, share),
-            false => self.acquire_busy(attempt, share),
+            true => self.acquire_free(attempt, share, asked),
+            false => self.acquire_busy(attempt, share, asked),
         }
     }
 
@@ -76,15 +78,16 @@ impl LockTable {
         self.answer_waiter(attempt, ticket)
     }
 
-    fn acquire_free(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    fn acquire_free(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let fence = self.next_fence().ok_or(Rejection::FencesExhausted)?;
+        let lease = Lease::begin(asked, self.now);
         let hold = Hold {
             ticket: self.next_ticket(),
             key: attempt.key,
             owner: attempt.owner.clone(),
             fence,
-            lease: Lease::begin(self.now, attempt.ttl),
-            asked_ttl: attempt.ttl,
+            lease,
+            asked_ttl: self.term(lease).ttl,
             granted_at: self.now,
             unclaimed: None,
             share,
@@ -92,12 +95,12 @@ impl LockTable {
             metadata: attempt.metadata.clone(),
             asked_metadata: None,
         };
-        let grant = hold.grant(self.now);
+        let grant = self.grant_of(&hold);
         self.admit(&attempt.lock, hold, false);
         Ok(Answer::Granted(grant))
     }
 
-    fn acquire_busy(&mut self, attempt: &Acquire, share: Share) -> Outcome {
+    fn acquire_busy(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
             return Err(self.held(&attempt.lock));
@@ -105,13 +108,13 @@ impl LockTable {
         if lock.queue_len() >= QUEUE_LEN_MAX {
             return Err(Rejection::QueueFull);
         }
-        self.check_cycle(&attempt.owner, &[(&attempt.lock, share)])?;
+        self.check_cycle(Party::of(&attempt.owner, asked.session()), &[(&attempt.lock, share)])?;
         let ticket = self.next_ticket();
         let waiter = Waiter {
             ticket,
             key: attempt.key,
             owner: attempt.owner.clone(),
-            ttl: attempt.ttl,
+            asked,
             waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
             share,
             homes: Homes::of(attempt.home),
@@ -133,11 +136,11 @@ impl LockTable {
     /// What an attempt that was queued a moment ago is told: revived locks may have granted it meanwhile.
     fn answer_waiter(&mut self, attempt: &Acquire, ticket: Ticket) -> Outcome {
         self.settle(&attempt.lock);
-        let now = self.now;
         let record = self.lock_mut(&attempt.lock).expect("somebody holds the lock or waits for it");
         if let Some(hold) = record.hold_mut(&attempt.key) {
             (hold.told, hold.unclaimed) = (hold.home(), None); // This call tells of it.
-            return Ok(Answer::Granted(hold.grant(now)));
+            let hold = hold.clone();
+            return Ok(Answer::Granted(self.grant_of(&hold)));
         }
         let ahead = record.place_of(ticket).expect("it waits, as it was not granted");
         if attempt.wait.ms() == 0 {
@@ -181,12 +184,16 @@ impl LockTable {
         let now = self.now;
         let hold =
             self.lock_mut(lock).and_then(|lock| lock.hold_mut(key)).expect("the caller has seen the hold");
-        let former = hold.lease.deadline;
-        hold.lease.renew(now, ttl);
         (hold.told, hold.unclaimed) = (told, None);
-        let (deadline, ticket, grant) = (hold.lease.deadline, hold.ticket, hold.grant(now));
-        self.timers.clear(former, ticket);
-        self.timers.set(deadline, ticket, lock);
+        let Some(former) = hold.lease.own() else {
+            let hold = hold.clone(); // Its session is renewed by its own calls alone.
+            return Answer::Granted(self.grant_of(&hold));
+        };
+        let term = former.renewed(now, ttl);
+        hold.lease = term.into();
+        let (ticket, grant) = (hold.ticket, hold.grant(term, now));
+        self.timers.clear(former.deadline, ticket);
+        self.timers.set(term.deadline, ticket, lock);
         self.claim_with(key);
         Answer::Granted(grant)
     }
@@ -211,12 +218,14 @@ impl LockTable {
 
     pub(crate) fn held(&self, name: &LockName) -> Rejection {
         let lock = self.locks.get(name);
-        let holder = lock.and_then(|lock| lock.holders.first()).map(|hold| hold.summary(self.now));
+        let holder = lock.and_then(|lock| lock.holders.first());
+        let holder = holder.map(|hold| hold.summary(self.term(hold.lease), self.now));
         let queue_length = lock.map_or(0, |lock| self.present_waiters(lock).count()) as u64;
         Rejection::Held { holder, queue_length }
     }
 }
 
-fn is_same(attempt: &Acquire, owner: &Owner, ttls: &[Ttl], metadata: &[&Metadata]) -> bool {
-    attempt.owner == *owner && ttls.contains(&attempt.ttl) && metadata.contains(&&attempt.metadata)
+/// `metadata`: what the attempt may name. A holder that has proclaimed something else may repeat either.
+fn is_same(attempt: &Acquire, owner: &Owner, metadata: &[&Metadata]) -> bool {
+    attempt.owner == *owner && metadata.contains(&&attempt.metadata)
 }

@@ -3,13 +3,14 @@
 use crate::command::AcquireMany;
 use crate::ending::{Cause, Ending};
 use crate::homes::Homes;
-use crate::lease::Lease;
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, QUEUE_LEN_MAX, Waiter, Waiting};
 use crate::many::Many;
 use crate::name::Metadata;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::several::{Item, Place, Several};
 use crate::table::LockTable;
+use crate::waits::Party;
 
 impl LockTable {
     pub(crate) fn acquire_many(&mut self, attempt: &AcquireMany) -> Outcome {
@@ -63,7 +64,7 @@ impl LockTable {
                 key: item.place.key,
                 owner: attempt.owner.clone(),
                 fence: self.next_fence().expect("there are enough of them"),
-                lease: Lease::begin(self.now, attempt.ttl),
+                lease: Lease::begin(Asked::Ttl(attempt.ttl), self.now),
                 asked_ttl: attempt.ttl,
                 granted_at: self.now,
                 unclaimed: None,
@@ -88,14 +89,14 @@ impl LockTable {
             return Err(Rejection::QueueFull.at(&full.place.lock));
         }
         let wanted: Vec<_> = attempt.items.iter().map(|item| (&item.place.lock, item.share)).collect();
-        self.check_cycle(&attempt.owner, &wanted)?;
+        self.check_cycle(Party::of(&attempt.owner, None), &wanted)?;
         self.many.insert(attempt.key, places_of(&attempt.items));
         for item in attempt.items.iter() {
             let waiter = Waiter {
                 ticket: self.next_ticket(),
                 key: item.place.key,
                 owner: attempt.owner.clone(),
-                ttl: attempt.ttl,
+                asked: Asked::Ttl(attempt.ttl),
                 waiting: Waiting { since: self.now, until: self.now.after(attempt.wait.ms()) },
                 share: item.share,
                 homes: Homes::of(attempt.home),
@@ -116,7 +117,7 @@ impl LockTable {
                 let ended = self.endings.get(&place.key, self.now).map(Ending::rejection);
                 return Err(ended.unwrap_or(Rejection::TokenConflict).at(&place.lock));
             };
-            let is_known_ttl = [hold.asked_ttl, hold.lease.ttl].contains(&attempt.ttl);
+            let is_known_ttl = hold.is_kept_as(Asked::Ttl(attempt.ttl));
             if *share != hold.share || attempt.owner != hold.owner || !is_known_ttl {
                 return Err(Rejection::TokenConflict.at(&place.lock));
             }
@@ -138,7 +139,8 @@ impl LockTable {
         let is_same = |Item { place, share }: &Item| {
             let waiter = self.waiter(&place.lock, &place.key);
             waiter.is_some_and(|waiter| {
-                (waiter.share, waiter.ttl, &waiter.owner) == (*share, attempt.ttl, &attempt.owner)
+                let asked = Asked::Ttl(attempt.ttl);
+                (waiter.share, waiter.asked, &waiter.owner) == (*share, asked, &attempt.owner)
             })
         };
         // In the same order, too: the first of them is the one that calls wait for.

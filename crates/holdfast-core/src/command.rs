@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
+use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
 use crate::name::{LockName, Metadata, Owner};
 use crate::several::{Item, Place, Several};
 use crate::share::{Limit, Share};
@@ -112,6 +112,30 @@ pub enum Op {
         /// Which of them; none: all that it holds or waits for.
         named: Option<Several<Place>>,
     },
+    /// Like [`Op::AcquireShare`], for as long as the session lives: the attempt's own TTL counts for nothing.
+    AcquireInSession(Acquire, Share, SessionRef),
+    /// Open a session, or find the one that this key has opened.
+    OpenSession {
+        /// Which one; repeating it is safe.
+        key: SessionKey,
+        /// Public label.
+        owner: Owner,
+        /// How long it lives without renewal.
+        ttl: Ttl,
+    },
+    /// Set what is left of the session to its TTL.
+    RenewSession(SessionRef),
+    /// Free all that the session holds and give up all that it waits for.
+    EndSession(SessionRef),
+}
+
+/// A session, named by somebody who shows that it is his.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRef {
+    /// Its number.
+    pub id: SessionId,
+    /// The hash of the token that was shown.
+    pub key: SessionKey,
 }
 
 /// One attempt to acquire a lock.

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::ids::AttemptKey;
 use crate::lock::{Lock, Ticket};
-use crate::name::{LockName, Owner};
+use crate::name::LockName;
 use crate::outcome::Rejection;
 use crate::several::Place;
 use crate::share::Share;
@@ -55,8 +55,12 @@ struct Wait<'a> {
 
 impl LockTable {
     /// Refuses a new wait that would close a cycle of waits.
-    pub(crate) fn check_cycle(&self, owner: &Owner, wanted: &[(&LockName, Share)]) -> Result<(), Rejection> {
-        let Some(me) = Party::of(owner) else { return Ok(()) };
+    pub(crate) fn check_cycle(
+        &self,
+        me: Option<Party>,
+        wanted: &[(&LockName, Share)],
+    ) -> Result<(), Rejection> {
+        let Some(me) = me else { return Ok(()) };
         let (steps, todo) = (Vec::new(), VecDeque::new());
         let (seen, seen_parties) = (BTreeSet::new(), BTreeSet::new());
         let mut search = Search { table: self, me, wanted, steps, todo, seen, seen_parties, looks: 0 };
@@ -138,7 +142,7 @@ impl Search<'_> {
         let mut keepers = Vec::new();
         for hold in wait.lock.holders.iter().take(LOOKS_MAX.saturating_sub(self.looks)) {
             self.looks += 1;
-            let Some(party) = Party::of(&hold.owner) else { continue };
+            let Some(party) = Party::of_hold(hold) else { continue };
             if party == self.me || self.table.waits.is_waiting(&party) {
                 keepers.push((party, hold.share));
             }

@@ -12,7 +12,6 @@ use crate::table::LockTable;
 impl LockTable {
     /// Changes what the holder says about itself. The lease stays as it is.
     pub(crate) fn proclaim(&mut self, name: &LockName, key: &AttemptKey, metadata: &Metadata) -> Outcome {
-        let now = self.now;
         let Some(hold) = self.lock_mut(name).and_then(|lock| lock.hold_mut(key)) else {
             return Err(self.why_not_held(key));
         };
@@ -22,10 +21,11 @@ impl LockTable {
         if is_news {
             hold.say(metadata.clone());
         }
-        let (owner, grant) = (hold.owner.clone(), hold.grant(now));
+        let hold = hold.clone();
+        let grant = self.grant_of(&hold);
         if is_news {
             let what = Happening::Changed { fence: grant.fence, metadata: metadata.clone() };
-            self.note_changed(name, owner, *key, what);
+            self.note_changed(name, hold.owner, *key, what);
         }
         Ok(Answer::Granted(grant))
     }

@@ -1,4 +1,4 @@
-//! How attempts end, and for how long that is remembered.
+//! How attempts end, and for how long that and the end of a session are remembered.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -37,6 +37,10 @@ pub enum Cause {
     LimitChanged,
     /// The holder handed the lock over to somebody who waited for it.
     HandedOver,
+    /// The session that kept it was over.
+    SessionExpired,
+    /// The session that kept it was ended.
+    SessionEnded,
 }
 
 /// What is remembered of an ended attempt.
@@ -58,16 +62,12 @@ impl Ending {
     pub(crate) fn fence(&self) -> Option<Fence> {
         self.fence.map(|fence| Fence(fence.get()))
     }
-
-    fn is_remembered(&self, now: ClusterTime) -> bool {
-        let kept_ms = if planted(Bug::TokenForgottenTooEarly) { 400 } else { ENDING_KEPT_MS };
-        self.at.after(kept_ms) > now
-    }
-
     /// What a renewal or another acquire under the same token is told.
     pub(crate) fn rejection(&self) -> Rejection {
         match self.cause {
-            Cause::Expired => Rejection::LeaseExpired,
+            // It has only waited.
+            Cause::SessionExpired | Cause::SessionEnded if self.fence.is_none() => Rejection::SessionExpired,
+            Cause::Expired | Cause::SessionExpired => Rejection::LeaseExpired,
             Cause::Forced => Rejection::LeaseForced,
             Cause::HandedOver => Rejection::HandedOver,
             // A wait that ended otherwise is not remembered.
@@ -75,41 +75,69 @@ impl Ending {
             | Cause::Abandoned
             | Cause::WaitTimeout
             | Cause::Unclaimed
-            | Cause::LimitChanged => Rejection::LeaseReleased,
+            | Cause::LimitChanged
+            | Cause::SessionEnded => Rejection::LeaseReleased,
         }
     }
 }
 
-/// The endings of the last [`ENDING_KEPT_MS`], so that a repeated call gets the answer of the first one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Endings {
-    by_key: OrdMap<AttemptKey, Ending>,
-    /// In order of time, nothing else: endings of one moment have none. Derived: not part of a snapshot.
-    order: VecDeque<(ClusterTime, AttemptKey)>,
+/// What ended at some time.
+pub(crate) trait Dated {
+    fn at(&self) -> ClusterTime;
+
+    fn is_remembered(&self, now: ClusterTime) -> bool {
+        let kept_ms = if planted(Bug::TokenForgottenTooEarly) { 400 } else { ENDING_KEPT_MS };
+        self.at().after(kept_ms) > now
+    }
 }
 
-impl Endings {
-    pub(crate) fn remember(&mut self, key: AttemptKey, ending: Ending) {
-        self.order.push_back((ending.at, key));
-        self.by_key.insert(key, ending);
+impl Dated for Ending {
+    fn at(&self) -> ClusterTime {
+        self.at
     }
+}
 
+/// How attempts have ended, so that a repeated call gets the answer of the first one.
+pub(crate) type Endings = Remembered<AttemptKey, Ending>;
+
+impl Endings {
     /// An attempt that has just ended has handed its lock over to this owner.
     pub(crate) fn note_successor(&mut self, key: &AttemptKey, successor: &Owner) {
         let ending = self.by_key.get_mut(key).expect("it was remembered a moment ago");
         ending.successor = Some(Box::new(successor.clone()));
     }
+}
 
-    /// How an attempt ended, if that is to be remembered at `now`.
-    pub(crate) fn get(&self, key: &AttemptKey, now: ClusterTime) -> Option<&Ending> {
-        self.by_key.get(key).filter(|ending| ending.is_remembered(now))
+/// What has ended in the last [`ENDING_KEPT_MS`].
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered<K: Ord, V> {
+    by_key: OrdMap<K, V>,
+    /// In order of time, nothing else: endings of one moment have none. Derived: not part of a snapshot.
+    order: VecDeque<(ClusterTime, K)>,
+}
+
+impl<K: Ord, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self { by_key: OrdMap::default(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Copy + Ord, V: Clone + Dated> Remembered<K, V> {
+    pub(crate) fn remember(&mut self, key: K, ended: V) {
+        self.order.push_back((ended.at(), key));
+        self.by_key.insert(key, ended);
     }
 
-    /// Drops the oldest of those that are not to be remembered any more.
+    /// How it ended, if that is to be remembered at `now`.
+    pub(crate) fn get(&self, key: &K, now: ClusterTime) -> Option<&V> {
+        self.by_key.get(key).filter(|ended| ended.is_remembered(now))
+    }
+
+    /// Drops the oldest of those that are not to be remembered any more, and tells which.
     ///
     /// All endings of one moment go together, so that replicas that know their order and replicas that have restored
     /// them from a snapshot drop the same.
-    pub(crate) fn forget_old(&mut self, now: ClusterTime) {
+    pub(crate) fn forget_old(&mut self, now: ClusterTime, mut tell: impl FnMut(K, V)) {
         let (mut forgotten, mut last) = (0, None);
         while let Some((at, key)) = self.order.front().copied() {
             let enough = forgotten >= FORGOTTEN_AT_ONCE && last != Some(at);
@@ -117,21 +145,21 @@ impl Endings {
                 return;
             }
             self.order.pop_front();
-            // The attempt may have been forgotten by `get`, made anew and ended again before its turn came here.
-            if self.by_key.get(&key).is_some_and(|ending| ending.at == at) {
-                self.by_key.remove(&key);
+            // It may have been forgotten by `get`, made anew and ended again before its turn came here.
+            if self.by_key.get(&key).is_some_and(|ended| ended.at() == at) {
+                self.by_key.remove(&key).into_iter().for_each(|ended| tell(key, ended));
                 forgotten += 1;
                 last = Some(at);
             }
         }
     }
 
-    pub(crate) fn map(&self) -> &OrdMap<AttemptKey, Ending> {
+    pub(crate) fn map(&self) -> &OrdMap<K, V> {
         &self.by_key
     }
 
-    pub(crate) fn restore(by_key: OrdMap<AttemptKey, Ending>) -> Self {
-        let mut order: Vec<_> = by_key.iter().map(|(key, ending)| (ending.at, *key)).collect();
+    pub(crate) fn restore(by_key: OrdMap<K, V>) -> Self {
+        let mut order: Vec<_> = by_key.iter().map(|(key, ended)| (ended.at(), *key)).collect();
         order.sort_unstable();
         Self { by_key, order: order.into() }
     }

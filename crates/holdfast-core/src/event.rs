@@ -36,6 +36,8 @@ pub enum Happening {
         fence: Fence,
         /// In force.
         ttl: Ttl,
+        /// What is left of the lease, in milliseconds: the TTL, or what is left of the session.
+        expires_in_ms: u64,
         /// The holder's own.
         metadata: Metadata,
         /// True if it had waited: its node has to claim the grant before it tells the client. Of many that are granted at

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::homes::Homes;
 use crate::ids::{AttemptKey, Fence, Home};
-use crate::lease::Lease;
+use crate::lease::{Asked, Lease, Term};
 use crate::name::{Metadata, Owner};
 use crate::outcome::{Grant, HolderSummary};
 use crate::planted::{Bug, planted};
@@ -29,7 +29,7 @@ pub(crate) struct Hold {
     pub(crate) owner: Owner,
     pub(crate) fence: Fence,
     pub(crate) lease: Lease,
-    /// As the attempt asked for it, whatever renewals said since.
+    /// Of a lease of its own: as the attempt asked for it, whatever renewals said since.
     pub(crate) asked_ttl: Ttl,
     pub(crate) granted_at: ClusterTime,
     /// What goes on if nobody claims the grant. None if it did not wait, and once a call with its token was told of the
@@ -73,12 +73,30 @@ impl Hold {
         }
     }
 
-    pub(crate) fn grant(&self, now: ClusterTime) -> Grant {
+    /// How the attempt asked for its hold to be kept.
+    pub(crate) fn asked(&self) -> Asked {
+        match self.lease {
+            Lease::Own { .. } => Asked::Ttl(self.asked_ttl),
+            Lease::Session(session) => Asked::Session(session),
+        }
+    }
+
+    /// Whether a repeated attempt asks for what it has. One that was renewed with another TTL may name either.
+    pub(crate) fn is_kept_as(&self, asked: Asked) -> bool {
+        let renewed_to = match self.lease {
+            Lease::Own { ttl, .. } => Asked::Ttl(ttl),
+            Lease::Session(session) => Asked::Session(session),
+        };
+        asked == self.asked() || asked == renewed_to
+    }
+
+    /// `term`: of the hold's lease.
+    pub(crate) fn grant(&self, term: Term, now: ClusterTime) -> Grant {
         Grant {
             fence: self.fence,
             owner: self.owner.clone(),
-            ttl: self.lease.ttl,
-            expires_in_ms: self.lease.left_ms(now),
+            ttl: term.ttl,
+            expires_in_ms: term.left_ms(now),
             metadata: self.metadata.clone(),
         }
     }
@@ -95,8 +113,9 @@ impl Hold {
         self.asked_metadata = (*asked != self.metadata).then_some(asked);
     }
 
-    pub(crate) fn summary(&self, now: ClusterTime) -> HolderSummary {
-        HolderSummary { owner: self.owner.clone(), fence: self.fence, expires_in_ms: self.lease.left_ms(now) }
+    /// `term`: of the hold's lease.
+    pub(crate) fn summary(&self, term: Term, now: ClusterTime) -> HolderSummary {
+        HolderSummary { owner: self.owner.clone(), fence: self.fence, expires_in_ms: term.left_ms(now) }
     }
 }
 
@@ -106,7 +125,7 @@ pub(crate) struct Waiter {
     pub(crate) ticket: Ticket,
     pub(crate) key: AttemptKey,
     pub(crate) owner: Owner,
-    pub(crate) ttl: Ttl,
+    pub(crate) asked: Asked,
     pub(crate) waiting: Waiting,
     pub(crate) share: Share,
     pub(crate) homes: Homes,

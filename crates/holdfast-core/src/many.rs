@@ -110,11 +110,11 @@ impl LockTable {
     /// What whoever holds all of them is told.
     pub(crate) fn granted_many(&self, places: &[Place]) -> Outcome {
         let hold = |place| self.hold(place).expect("all of them are held");
-        let lease = places.iter().map(|place| hold(place).lease);
+        let terms = places.iter().map(|place| self.term(hold(place).lease));
         Ok(Answer::GrantedMany(ManyGrant {
             fences: places.iter().map(|place| (place.lock.clone(), hold(place).fence)).collect(),
-            ttl: lease.clone().map(|lease| lease.ttl).min().expect("there is one at least"),
-            expires_in_ms: lease.map(|lease| lease.left_ms(self.now)).min().unwrap_or(0),
+            ttl: terms.clone().map(|term| term.ttl).min().expect("there is one at least"),
+            expires_in_ms: terms.map(|term| term.left_ms(self.now)).min().unwrap_or(0),
         }))
     }
 

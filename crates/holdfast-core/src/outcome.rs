@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Fence;
+use crate::ids::{Fence, SessionId};
 use crate::name::{LockName, Metadata, Owner};
 use crate::time::Ttl;
 
@@ -22,6 +22,19 @@ pub struct Grant {
     pub expires_in_ms: u64,
     /// The holder's own.
     pub metadata: Metadata,
+}
+
+/// A session, as its owner is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionGrant {
+    /// The session's number.
+    pub id: SessionId,
+    /// Its public label.
+    pub owner: Owner,
+    /// In force.
+    pub ttl: Ttl,
+    /// What is left of it, in milliseconds.
+    pub expires_in_ms: u64,
 }
 
 /// The command was accepted.
@@ -47,6 +60,13 @@ pub enum Answer {
     ReleasedMany {
         /// The locks with their fences; none for one that was only waited for.
         fences: Vec<(LockName, Option<Fence>)>,
+    },
+    /// The session lives.
+    Session(SessionGrant),
+    /// The session has ended.
+    SessionEnded {
+        /// How many locks it held.
+        released: u64,
     },
 }
 
@@ -138,6 +158,18 @@ pub enum Rejection {
         /// What was said of it.
         why: Box<Rejection>,
     },
+    /// The session was over or was ended.
+    #[error("the session is over")]
+    SessionExpired,
+    /// Nothing is known of the session.
+    #[error("there is no such session")]
+    SessionNotFound,
+    /// The session has another token.
+    #[error("the session has another token")]
+    SessionNotYours,
+    /// The session holds and waits for as much as one can.
+    #[error("the session has no room")]
+    SessionFull,
 }
 
 fn in_use(limit: &Option<u32>) -> String {

@@ -5,7 +5,7 @@
 
 use crate::ending::{Cause, Ending};
 use crate::ids::AttemptKey;
-use crate::lease::Lease;
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock};
 use crate::name::{LockName, Metadata, Owner};
 use crate::share::{Permits, Share};
@@ -181,7 +181,7 @@ impl LockTable {
             key: *key,
             owner: Owner::default(),
             fence,
-            lease: Lease::begin(self.now, Ttl::default()),
+            lease: Lease::begin(Asked::Ttl(Ttl::default()), self.now),
             asked_ttl: Ttl::default(),
             granted_at: self.now,
             unclaimed: None,

@@ -99,7 +99,7 @@ impl LockTable {
             ticket: hold.ticket,
             key: hold.key,
             owner: hold.owner.clone(),
-            ttl: hold.asked_ttl,
+            asked: hold.asked(),
             waiting,
             share: hold.share,
             homes,

@@ -11,12 +11,13 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ending::{Ending, Endings};
-use crate::ids::{AttemptKey, ClusterId};
+use crate::ids::{AttemptKey, ClusterId, SessionId};
 use crate::lock::Lock;
 use crate::many::{Many, ManyBook};
 use crate::name::LockName;
 use crate::node::Nodes;
 use crate::planted::{Bug, planted};
+use crate::session::{EndedSession, Session, Sessions};
 use crate::table::LockTable;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
@@ -36,6 +37,8 @@ enum Record {
     Lock(LockName, Arc<Lock>),
     Ending(AttemptKey, Ending),
     Many(AttemptKey, Arc<Many>),
+    Session(SessionId, Session),
+    EndedSession(SessionId, EndedSession),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,6 +54,8 @@ struct Header {
     locks: u64,
     endings: u64,
     many: u64,
+    sessions: u64,
+    ended_sessions: u64,
 }
 
 /// Why a stream is no snapshot.
@@ -74,6 +79,8 @@ enum Position {
     LocksAfter(Option<LockName>),
     EndingsAfter(Option<AttemptKey>),
     ManyAfter(Option<AttemptKey>),
+    SessionsAfter(Option<SessionId>),
+    EndedSessionsAfter(Option<SessionId>),
     End,
 }
 
@@ -86,6 +93,8 @@ pub struct SnapshotView {
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
     many: OrdMap<AttemptKey, Arc<Many>>,
+    sessions: OrdMap<SessionId, Session>,
+    ended_sessions: OrdMap<SessionId, EndedSession>,
     position: Position,
 }
 
@@ -127,8 +136,20 @@ impl SnapshotView {
             },
             Position::ManyAfter(last) => match write_after(piece, &self.many, last, Record::Many) {
                 Some(last) => Position::ManyAfter(Some(last)),
-                None => Position::End,
+                None => Position::SessionsAfter(None),
             },
+            Position::SessionsAfter(last) => {
+                match write_after(piece, &self.sessions, last, Record::Session) {
+                    Some(last) => Position::SessionsAfter(Some(last)),
+                    None => Position::EndedSessionsAfter(None),
+                }
+            }
+            Position::EndedSessionsAfter(last) => {
+                match write_after(piece, &self.ended_sessions, last, Record::EndedSession) {
+                    Some(last) => Position::EndedSessionsAfter(Some(last)),
+                    None => Position::End,
+                }
+            }
             Position::End => Position::End,
         }
     }
@@ -168,6 +189,8 @@ pub struct SnapshotReader {
     locks: OrdMap<LockName, Arc<Lock>>,
     endings: OrdMap<AttemptKey, Ending>,
     many: OrdMap<AttemptKey, Arc<Many>>,
+    sessions: OrdMap<SessionId, Session>,
+    ended_sessions: OrdMap<SessionId, EndedSession>,
 }
 
 impl SnapshotReader {
@@ -202,6 +225,8 @@ impl SnapshotReader {
             Record::Lock(name, lock) => drop(self.locks.insert(name, lock)),
             Record::Ending(key, ending) => drop(self.endings.insert(key, ending)),
             Record::Many(key, many) => drop(self.many.insert(key, many)),
+            Record::Session(id, session) => drop(self.sessions.insert(id, session)),
+            Record::EndedSession(id, ended) => drop(self.ended_sessions.insert(id, ended)),
         }
         Ok(())
     }
@@ -212,15 +237,19 @@ impl SnapshotReader {
         let complete = self.buffer.is_empty()
             && self.locks.len() as u64 == header.locks
             && self.endings.len() as u64 == header.endings
-            && self.many.len() as u64 == header.many;
+            && self.many.len() as u64 == header.many
+            && self.sessions.len() as u64 == header.sessions
+            && self.ended_sessions.len() as u64 == header.ended_sessions;
         if !complete {
             return Err(SnapshotError::Incomplete);
         }
         let (endings, many) = (Endings::restore(self.endings), ManyBook::restore(self.many));
-        if !many.is_of(&self.locks) {
+        let mut sessions = Sessions::restore(self.sessions, self.ended_sessions);
+        let are_known = self.locks.iter().all(|(name, lock)| sessions.restore_contents(name, lock));
+        if !are_known || !many.is_of(&self.locks) {
             return Err(SnapshotError::Malformed);
         }
-        Ok(LockTable::restore(header, self.locks, endings, many))
+        Ok(LockTable::restore(header, self.locks, endings, many, sessions))
     }
 }
 
@@ -232,7 +261,7 @@ fn read_header(record: &[u8]) -> Result<Header, SnapshotError> {
     }
     match decode(record)? {
         Record::Header(header) => Ok(header),
-        Record::Lock(..) | Record::Ending(..) | Record::Many(..) => Err(SnapshotError::Malformed),
+        _ => Err(SnapshotError::Malformed),
     }
 }
 
@@ -257,9 +286,18 @@ impl LockTable {
             locks: self.locks.len() as u64,
             endings: self.endings.map().len() as u64,
             many: self.many.records().len() as u64,
+            sessions: self.sessions.live().len() as u64,
+            ended_sessions: self.sessions.ended_map().len() as u64,
         };
-        let (locks, endings) = (self.locks.clone(), self.endings.map().clone());
-        SnapshotView { header, locks, endings, many: self.many.records().clone(), position: Position::Header }
+        SnapshotView {
+            header,
+            locks: self.locks.clone(),
+            endings: self.endings.map().clone(),
+            many: self.many.records().clone(),
+            sessions: self.sessions.live().clone(),
+            ended_sessions: self.sessions.ended_map().clone(),
+            position: Position::Header,
+        }
     }
 
     /// A hash of the whole replicated state: equal on every replica that has applied the same log.
@@ -274,6 +312,7 @@ impl LockTable {
         mut locks: OrdMap<LockName, Arc<Lock>>,
         endings: Endings,
         many: ManyBook,
+        sessions: Sessions,
     ) -> Self {
         if planted(Bug::WaiterLostInSnapshot)
             || planted(Bug::LimitLostInSnapshot)
@@ -284,10 +323,13 @@ impl LockTable {
         let mut timers = Timers::default();
         let mut waits = Waits::default();
         let mut waited_for = BTreeSet::new();
-        let mut holds = 0;
+        let mut leases = 0;
         for (name, lock) in &locks {
             for hold in &lock.holders {
-                timers.set(hold.lease.deadline, hold.ticket, name);
+                if let Some(own) = hold.lease.own() {
+                    timers.set(own.deadline, hold.ticket, name);
+                    leases += 1;
+                }
             }
             for waiter in lock.waiters() {
                 if many.has_timer_at(&waiter.key) {
@@ -295,10 +337,12 @@ impl LockTable {
                 }
                 waits.insert(name, waiter, &many);
             }
-            holds += lock.holders.len();
             if lock.queue.is_some() {
                 waited_for.insert(name.clone());
             }
+        }
+        for (id, session) in sessions.live() {
+            timers.set_session(session.term.deadline, *id);
         }
         let mut table = Self {
             now: header.now,
@@ -309,10 +353,11 @@ impl LockTable {
             locks,
             endings,
             nodes: header.nodes,
+            sessions,
             timers,
             many,
             waits,
-            holds,
+            leases,
             ..Self::default()
         };
         waited_for.iter().for_each(|name| table.file(name));

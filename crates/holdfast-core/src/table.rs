@@ -9,15 +9,17 @@ use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
+use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::many::ManyBook;
 use crate::name::{LockName, Owner};
 use crate::node::Nodes;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
+use crate::session::Sessions;
 use crate::share::Share;
 use crate::time::ClusterTime;
-use crate::timers::Timers;
+use crate::timers::{Due, Timers};
 use crate::waits::Waits;
 
 /// What one entry of the log came to.
@@ -45,6 +47,7 @@ pub struct LockTable {
     pub(crate) locks: OrdMap<LockName, Arc<Lock>>,
     pub(crate) endings: Endings,
     pub(crate) nodes: Nodes,
+    pub(crate) sessions: Sessions,
     /// Derived.
     pub(crate) timers: Timers,
     /// Attempts at many locks.
@@ -56,8 +59,8 @@ pub struct LockTable {
     /// Locks with room for somebody, held or not, for which somebody waits who is there: whoever is first there keeps the
     /// others out, until he is absent. Derived.
     pub(crate) open: BTreeSet<LockName>,
-    /// How many holds there are. Derived.
-    pub(crate) holds: usize,
+    /// How many holds have a lease of their own. Derived.
+    pub(crate) leases: usize,
     /// Locks that have changed and are to be settled before the operation is done.
     pub(crate) unsettled: VecDeque<LockName>,
     /// Of the entry that is being applied.
@@ -75,15 +78,20 @@ impl LockTable {
         if !self.open.is_empty() && self.nodes.has_one_lapsed(before, self.now) {
             self.settle_open();
         }
-        self.endings.forget_old(self.now);
+        self.endings.forget_old(self.now, |_, _| {});
+        self.sessions.forget_old(self.now);
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
         Applied { outcomes, events: std::mem::take(&mut self.events) }
     }
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
-            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, Asked::Ttl(attempt.ttl)),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, Asked::Ttl(attempt.ttl)),
+            Op::AcquireInSession(attempt, share, session) => self.acquire_in(session, attempt, *share),
+            Op::OpenSession { key, owner, ttl } => self.open_session(*key, owner, *ttl),
+            Op::RenewSession(session) => self.renew_session(session),
+            Op::EndSession(session) => self.end_session(session),
             Op::SetLimit { lock, limit } => self.set_limit(lock, *limit),
             Op::Proclaim { lock, key, metadata } => self.proclaim(lock, key, metadata),
             Op::HandOver { lock, key, to } => self.hand_over(lock, key, to),
@@ -117,7 +125,7 @@ impl LockTable {
         self.timers.next_due().into_iter().chain(lapse).min()
     }
 
-    /// Whether time has to go on: some lease or wait is running.
+    /// Whether time has to go on: some lease, wait or session is running.
     pub fn is_busy(&self) -> bool {
         self.timers.len() > 0
     }
@@ -185,7 +193,14 @@ impl LockTable {
 
     /// Ends whatever is due, in order of (deadline, ticket).
     fn end_what_is_due(&mut self) {
-        while let Some((ticket, lock)) = self.timers.pop_due(self.now) {
+        while let Some(due) = self.timers.pop_due(self.now) {
+            let (ticket, lock) = match due {
+                Due::Attempt(ticket, lock) => (ticket, lock),
+                Due::Session(session) => {
+                    self.close_session(session, Cause::SessionExpired);
+                    continue;
+                }
+            };
             let Some(record) = self.lock_mut(&lock) else { continue };
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
                 self.note_end(&lock, hold, Cause::Expired);
@@ -263,17 +278,19 @@ impl LockTable {
     }
 
     /// Whether the client of somebody who waits is there.
+    ///
+    /// Of a session that is over, and will be ended before this entry is, nobody is.
     pub(crate) fn is_there(&self, waiter: &Waiter) -> bool {
         let mut homes = waiter.homes.iter();
-        homes.any(|home| self.nodes.is_present(home, self.now)) || planted(Bug::GoneWaitersNeverSkipped)
+        let is_present = homes.any(|home| self.nodes.is_present(home, self.now));
+        (is_present || planted(Bug::GoneWaitersNeverSkipped)) && !self.is_overdue(waiter.asked)
     }
 
     /// Takes a waiter that is there out of the queue, to grant it the lock.
     pub(crate) fn take_waiter(&mut self, name: &LockName, ticket: Ticket) -> Waiter {
         let record = self.lock_mut(name).expect("the waiter waits for it");
         let waiter = record.remove_waiter(ticket).expect("the waiter was there a moment ago");
-        self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waits.remove(name, &waiter);
+        self.strike_off(name, &waiter);
         waiter
     }
 
@@ -290,13 +307,14 @@ impl LockTable {
     /// `is_told_of`: whether this is the grant that the attempt's node claims.
     pub(crate) fn admit_waiter(&mut self, name: &LockName, waiter: Waiter, fence: Fence, is_told_of: bool) {
         let begin = if planted(Bug::LeaseBeginsWithTheWait) { waiter.waiting.since } else { self.now };
+        let lease = Lease::begin(waiter.asked, begin);
         let hold = Hold {
             ticket: waiter.ticket,
             key: waiter.key,
             owner: waiter.owner,
             fence,
-            lease: crate::lease::Lease::begin(begin, waiter.ttl),
-            asked_ttl: waiter.ttl,
+            lease,
+            asked_ttl: self.term(lease).ttl,
             granted_at: self.now,
             unclaimed: is_told_of
                 .then(|| Box::new(Unclaimed { waiting: waiter.waiting, homes: waiter.homes })),
@@ -313,6 +331,7 @@ impl LockTable {
             self.timers.set(waiter.waiting.until, waiter.ticket, name);
         }
         self.waits.insert(name, &waiter, &self.many);
+        self.sessions.add_wait(waiter.asked.session(), waiter.ticket, name);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(waiter.share.limit());
         lock.enqueue(waiter);
@@ -324,10 +343,16 @@ impl LockTable {
 
     /// Gives a lock that has room to a new hold, and tells of it.
     pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
-        self.timers.set(hold.lease.deadline, hold.ticket, name);
+        if let Some(own) = hold.lease.own() {
+            self.timers.set(own.deadline, hold.ticket, name);
+            self.leases += 1;
+        }
+        self.sessions.add_hold(hold.lease.session(), hold.ticket, name);
+        let term = self.term(hold.lease);
         let what = Happening::Acquired {
             fence: hold.fence,
-            ttl: hold.lease.ttl,
+            ttl: term.ttl,
+            expires_in_ms: term.left_ms(self.now),
             metadata: hold.metadata.clone(),
             from_queue,
         };
@@ -336,7 +361,6 @@ impl LockTable {
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(hold.share.limit());
         lock.add_hold(hold);
-        self.holds += 1;
         self.file(name);
     }
 
@@ -369,8 +393,11 @@ impl LockTable {
 
     /// Remembers and tells that a hold, already taken out of its lock, has ended.
     pub(crate) fn note_end(&mut self, name: &LockName, hold: Hold, cause: Cause) {
-        self.timers.clear(hold.lease.deadline, hold.ticket);
-        self.holds -= 1;
+        if let Some(own) = hold.lease.own() {
+            self.timers.clear(own.deadline, hold.ticket);
+            self.leases -= 1;
+        }
+        self.sessions.remove(hold.lease.session(), hold.ticket);
         let held_ms = self.now.since(hold.granted_at);
         let ending = Ending::new(cause, Some(hold.fence), self.now);
         if cause != Cause::Unclaimed {
@@ -384,15 +411,21 @@ impl LockTable {
 
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
-        self.timers.clear(waiter.waiting.until, waiter.ticket);
-        self.waits.remove(name, &waiter);
-        if cause == Cause::Released {
+        self.strike_off(name, &waiter);
+        if matches!(cause, Cause::Released | Cause::SessionExpired | Cause::SessionEnded) {
             let ending = Ending::new(cause, None, self.now);
             self.endings.remember(waiter.key, ending);
         }
         let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
         self.events.push(event);
         self.leave_with(&waiter.key, cause);
+    }
+
+    /// Takes a waiter that is out of its queue out of the indexes.
+    fn strike_off(&mut self, name: &LockName, waiter: &Waiter) {
+        self.timers.clear(waiter.waiting.until, waiter.ticket);
+        self.waits.remove(name, waiter);
+        self.sessions.remove(waiter.asked.session(), waiter.ticket);
     }
 
     pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use crate::ending::Cause;
-use crate::ids::{AttemptKey, Fence};
+use crate::ids::{AttemptKey, Fence, SessionId};
 use crate::lock::Lock;
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::Grant;
@@ -31,6 +31,8 @@ pub struct HolderView {
     pub held_ms: u64,
     /// How much of the lock it holds.
     pub share: Share,
+    /// The session that keeps it; none if it has a lease of its own.
+    pub session: Option<SessionId>,
     /// The holder's own.
     pub metadata: Metadata,
 }
@@ -118,7 +120,8 @@ impl LockTable {
     /// How many locks are held, and how many attempts wait.
     pub fn counts(&self) -> (u64, u64) {
         let held = self.locks.len() - self.stalled.len();
-        (held as u64, (self.timers.len() - self.holds) as u64)
+        let waiting = self.timers.len() - self.leases - self.sessions.live().len();
+        (held as u64, waiting as u64)
     }
 
     fn view_of(&self, name: &LockName, lock: &Lock, now: ClusterTime) -> LockView {
@@ -135,14 +138,18 @@ impl LockTable {
         let holders = lock
             .holders
             .iter()
-            .map(|hold| HolderView {
-                owner: hold.owner.clone(),
-                fence: hold.fence,
-                ttl: hold.lease.ttl,
-                expires_in_ms: hold.lease.left_ms(now),
-                held_ms: now.since(hold.granted_at),
-                share: hold.share,
-                metadata: hold.metadata.clone(),
+            .map(|hold| {
+                let term = self.term(hold.lease);
+                HolderView {
+                    owner: hold.owner.clone(),
+                    fence: hold.fence,
+                    ttl: term.ttl,
+                    expires_in_ms: term.left_ms(now),
+                    held_ms: now.since(hold.granted_at),
+                    share: hold.share,
+                    session: hold.lease.session(),
+                    metadata: hold.metadata.clone(),
+                }
             })
             .collect();
         LockView { name: name.clone(), holders, limit: lock.limit, queue, queue_length, seq: self.seq }
@@ -167,7 +174,7 @@ impl LockTable {
     pub fn standing(&self, name: &LockName, key: &AttemptKey) -> Standing {
         let lock = self.locks.get(name);
         if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
-            return Standing::Held(hold.grant(self.now));
+            return Standing::Held(self.grant_of(hold));
         }
         if self.waiter(name, key).is_some() {
             return Standing::Queued;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::AttemptKey;
-use crate::lock::{Ticket, Waiter};
+use crate::ids::{AttemptKey, SessionId};
+use crate::lock::{Hold, Ticket, Waiter};
 use crate::many::ManyBook;
 use crate::name::{LockName, Owner};
 
@@ -12,12 +12,23 @@ use crate::name::{LockName, Owner};
 pub(crate) enum Party {
     /// All attempts with this label.
     Owner(Owner),
+    /// All attempts that the session keeps, whatever their labels.
+    Session(SessionId),
 }
 
 impl Party {
-    /// None for whoever gives no label: nothing is known of what belongs together.
-    pub(crate) fn of(owner: &Owner) -> Option<Self> {
-        (owner.as_str() != Owner::ANONYMOUS).then(|| Self::Owner(owner.clone()))
+    /// None for whoever has no session and gives no label: nothing is known of what belongs together.
+    pub(crate) fn of(owner: &Owner, session: Option<SessionId>) -> Option<Self> {
+        let label = || (owner.as_str() != Owner::ANONYMOUS).then(|| Self::Owner(owner.clone()));
+        session.map(Self::Session).or_else(label)
+    }
+
+    pub(crate) fn of_hold(hold: &Hold) -> Option<Self> {
+        Self::of(&hold.owner, hold.lease.session())
+    }
+
+    fn of_waiter(waiter: &Waiter) -> Option<Self> {
+        Self::of(&waiter.owner, waiter.asked.session())
     }
 }
 
@@ -33,7 +44,7 @@ pub(crate) struct Waits {
 impl Waits {
     pub(crate) fn insert(&mut self, lock: &LockName, waiter: &Waiter, many: &ManyBook) {
         self.by_key.insert(waiter.key, waiter.ticket);
-        if let Some(party) = Party::of(&waiter.owner) {
+        if let Some(party) = Party::of_waiter(waiter) {
             self.by_party.insert((party, waiter.ticket), lock.clone());
         }
         if many.of(&waiter.key).is_some() {
@@ -43,7 +54,7 @@ impl Waits {
 
     pub(crate) fn remove(&mut self, lock: &LockName, waiter: &Waiter) {
         self.by_key.remove(&waiter.key);
-        if let Some(party) = Party::of(&waiter.owner) {
+        if let Some(party) = Party::of_waiter(waiter) {
             self.by_party.remove(&(party, waiter.ticket));
         }
         if !self.for_many.is_empty() {

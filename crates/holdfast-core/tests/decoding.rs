@@ -12,8 +12,8 @@ use std::cell::Cell;
 
 use holdfast_core::{
     Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, DecodeError, EncodedOp, Fence, Group,
-    GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Several, Share,
-    SnapshotError, SnapshotReader, StorageId, Ttl, Wait,
+    GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey,
+    SessionRef, Several, Share, SnapshotError, SnapshotReader, StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -104,10 +104,27 @@ fn many(names: &[&str], number: u8, wait_ms: u64) -> Op {
 fn one_of_each() -> Vec<Op> {
     let named = Several::new(places(&["first", "second"], 21)).unwrap();
     let (lock, key) = (LockName::new("db").unwrap(), AttemptKey([1; 16]));
+    let session = SessionRef { id: SessionId(1), key: SessionKey([4; 16]) };
+    let ended = SessionRef { id: SessionId(2), key: SessionKey([5; 16]) };
+    let open = |session: SessionRef| Op::OpenSession {
+        key: session.key,
+        owner: Owner::new("worker").unwrap(),
+        ttl: Ttl::default(),
+    };
+    let in_session = |name: &str, number| match attempt(name, number, 60_000) {
+        Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
+        _ => unreachable!("an attempt is an acquire"),
+    };
     vec![
+        open(session),
+        open(ended),
+        Op::RenewSession(session),
+        Op::EndSession(ended),
+        in_session("cache", 4),
         attempt("db", 1, 0),
         attempt("db", 2, 60_000),
         attempt("web", 3, 0),
+        in_session("db", 5),
         Op::Renew { lock: lock.clone(), key, ttl: Some(Ttl::from_ms(86_400_000).unwrap()) },
         Op::Abandon { lock: lock.clone(), key: AttemptKey([9; 16]), home: home() },
         Op::Unclaim { lock: LockName::new("web").unwrap(), fence: Fence::MAX },

@@ -9,15 +9,15 @@ use std::fmt::Write;
 
 use holdfast_core::{
     Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home,
-    Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Several, Share, SnapshotReader, Standing,
-    StorageId, Ttl, Wait,
+    Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey, SessionRef,
+    Several, Share, SnapshotReader, Standing, StorageId, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0x5c63_e415_1b75_e545;
+const DIGEST: u64 = 0x9948_cb9a_36b1_d5bc;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -50,6 +50,16 @@ fn history() -> Vec<Group> {
         })
     };
     let named = Some(Several::new(places(["many b", "many a"], 31)).unwrap());
+    let session = |id: u64, n: u8| SessionRef { id: SessionId(id), key: SessionKey([n; 16]) };
+    let open = |n: u8, owner: &str, ttl_ms: u64| Op::OpenSession {
+        key: SessionKey([n; 16]),
+        owner: Owner::new(owner).unwrap(),
+        ttl: Ttl::from_ms(ttl_ms).unwrap(),
+    };
+    let in_session = |session: SessionRef, acquire: Op| match acquire {
+        Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
+        other => panic!("no acquire: {other:?}"),
+    };
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
     vec![
         at(0, vec![Op::Found { cluster: ClusterId(0x0123_4567_89ab_cdef) }]),
@@ -125,6 +135,17 @@ fn history() -> Vec<Group> {
                 },
             ],
         ),
+        at(4_700, vec![open(1, "paul", 20_000), open(2, "quinn", 30_000)]),
+        at(
+            4_800,
+            vec![
+                in_session(session(22, 1), acquire("of a session", 51, "paul", 30_000, 0, "{}")),
+                in_session(session(22, 1), acquire("taken back", 52, "paul", 30_000, 300_000, "{}")),
+                in_session(session(23, 2), acquire("of an ended session", 53, "quinn", 30_000, 0, "{}")),
+                Op::RenewSession(session(22, 1)),
+                Op::EndSession(session(23, 2)),
+            ],
+        ),
     ]
 }
 
@@ -198,8 +219,16 @@ fn meaning(table: &LockTable) -> String {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
         }
     }
+    for session in table.list_sessions(None, 100, table.now()).sessions {
+        let (owner, left, ttl) = (session.owner, session.expires_in_ms, session.ttl.ms());
+        let (id, held, waiting) = (session.id, session.held, session.waiting);
+        writeln!(text, "session {id} of {owner}: holds {held}, waits for {waiting}, {left} of {ttl} ms left")
+            .unwrap();
+    }
     let attempts = |op| match op {
-        Op::Acquire(attempt) => vec![(attempt.lock, attempt.key, attempt.owner)],
+        Op::Acquire(attempt) | Op::AcquireInSession(attempt, ..) => {
+            vec![(attempt.lock, attempt.key, attempt.owner)]
+        }
         Op::AcquireMany(attempt) => {
             let place = |item: &Item| (item.place.lock.clone(), item.place.key, attempt.owner.clone());
             attempt.items.iter().map(place).collect()

@@ -161,9 +161,10 @@ pub(crate) async fn acquire<R: Runtime>(
         metadata: attempt.metadata,
         home: call.home,
     };
-    let op = match attempt.share {
-        Share::Exclusive => Op::Acquire(acquire),
-        share => Op::AcquireShare(acquire, share),
+    let op = match (attempt.session, attempt.share) {
+        (Some(session), share) => Op::AcquireInSession(acquire, share, session),
+        (None, Share::Exclusive) => Op::Acquire(acquire),
+        (None, share) => Op::AcquireShare(acquire, share),
     };
     let (acquired, delivery) = follow(call, &op, attempt.wait, told).await?;
     Ok((acquired.map(only_grant), delivery))
@@ -323,6 +324,11 @@ fn on_notice(notice: Notice) -> Step {
         Notice::Acquired { from_queue: false, .. } => Step::Waiting,
         Notice::Left(Cause::WaitTimeout) => Step::Over(Acquired::WaitTimeout),
         Notice::Left(Cause::LimitChanged) => Step::LimitChanged,
+        // Its client was told of no grant yet.
+        Notice::Left(Cause::SessionExpired | Cause::SessionEnded)
+        | Notice::Ended(Cause::SessionExpired | Cause::SessionEnded) => {
+            Step::Over(Acquired::Ended(Rejection::SessionExpired))
+        }
         Notice::Left(_) => Step::Over(Acquired::Ended(Rejection::LeaseReleased)),
         // It is back in the queue.
         Notice::Ended(Cause::Unclaimed) => Step::Waiting,

@@ -99,6 +99,7 @@ mod tests {
             key: AttemptKey([1; 16]),
             home: Some(Home { node: NodeId(node), boot: 1, call: 1 }),
             what: Happening::Acquired {
+                expires_in_ms: Ttl::default().ms(),
                 fence: Fence(fence),
                 ttl: Ttl::default(),
                 metadata: Metadata::default(),

@@ -66,6 +66,8 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::Unclaimed => "unclaimed",
         Cause::LimitChanged => "limit_changed",
         Cause::HandedOver => "handed_over",
+        Cause::SessionExpired => "session_expired",
+        Cause::SessionEnded => "session_ended",
     }
 }
 

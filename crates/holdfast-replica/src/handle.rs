@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, Event, Grant, Group, Item, LockName, LockTable, Metadata, Outcome, Owner, Rejection, Several,
-    Share, Ttl, Wait,
+    AttemptKey, Event, Grant, Group, Item, LockName, LockTable, Metadata, Outcome, Owner, Rejection,
+    SessionRef, Several, Share, Ttl, Wait,
 };
 
 use crate::world::NodeId;
@@ -137,6 +137,8 @@ pub struct NodeStatus {
     pub locks_held: u64,
     /// Attempts in queues.
     pub waiters: u64,
+    /// Sessions that live.
+    pub sessions: u64,
     /// Clients that wait at this node.
     pub local_waiters: u64,
     /// The last fence.
@@ -172,8 +174,10 @@ pub struct Attempt {
     pub key: AttemptKey,
     /// Public label.
     pub owner: Owner,
-    /// Of the lease.
+    /// Of the lease, if it is the hold's own.
     pub ttl: Ttl,
+    /// The session that is to keep it, if one is.
+    pub session: Option<SessionRef>,
     /// How long to wait.
     pub wait: Wait,
     /// The holder's own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
     Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, ManyGrant, Metadata, Op,
-    Outcome, Owner, Place, Several, Standing, Ttl,
+    Outcome, Owner, Place, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -228,6 +228,37 @@ impl<R: Runtime> Replica<R> {
         match self.0.propose(Op::SetLimit { lock, limit }).await?? {
             Answer::Done => Ok(()),
             answer => unreachable!("a change of a limit is not answered with {answer:?}"),
+        }
+    }
+
+    /// Opens a session, or finds the one that this key has opened.
+    pub async fn open_session(
+        &self,
+        key: SessionKey,
+        owner: Owner,
+        ttl: Ttl,
+    ) -> Result<SessionGrant, CallFailure> {
+        self.0.check_space()?;
+        self.keep_session(Op::OpenSession { key, owner, ttl }).await
+    }
+
+    /// Sets what is left of a session to its TTL.
+    pub async fn renew_session(&self, session: SessionRef) -> Result<SessionGrant, CallFailure> {
+        self.keep_session(Op::RenewSession(session)).await
+    }
+
+    async fn keep_session(&self, op: Op) -> Result<SessionGrant, CallFailure> {
+        match self.0.propose(op).await?? {
+            Answer::Session(session) => Ok(session),
+            answer => unreachable!("a session is not answered with {answer:?}"),
+        }
+    }
+
+    /// Frees all that a session holds, and gives up all that it waits for. How many locks it held.
+    pub async fn end_session(&self, session: SessionRef) -> Result<u64, CallFailure> {
+        match self.0.propose(Op::EndSession(session)).await?? {
+            Answer::SessionEnded { released } => Ok(released),
+            answer => unreachable!("the end of a session is not answered with {answer:?}"),
         }
     }
 

@@ -96,9 +96,9 @@ impl<R: Runtime> Replica<R> {
     pub fn status(&self) -> NodeStatus {
         let inner = &self.0;
         let not_ready = inner.obstacle();
-        let (locks_held, waiters, last_fence) = inner.machine.look(|state| {
+        let (locks_held, waiters, sessions, last_fence) = inner.machine.look(|state| {
             let (held, waiting) = state.table.counts();
-            (held, waiting, state.table.last_fence())
+            (held, waiting, state.table.sessions_len(), state.table.last_fence())
         });
         // While these are borrowed nothing may borrow them again or wait: see `Leadership::leader`.
         let metrics = inner.raft.metrics();
@@ -124,6 +124,7 @@ impl<R: Runtime> Replica<R> {
             free_bytes: inner.disk.free_bytes().unwrap_or(0),
             locks_held,
             waiters,
+            sessions,
             local_waiters: inner.effects.waiters.len() as u64,
             last_fence,
             commands_proposed: stats.commands.load(Ordering::Relaxed),

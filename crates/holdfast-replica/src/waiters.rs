@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use holdfast_core::{
-    AttemptKey, Cause, Event, Fence, Grant, Happening, Home, LockName, LockTable, NodeId, Op,
-};
+use holdfast_core::{AttemptKey, Cause, Event, Grant, Happening, Home, LockName, LockTable, NodeId, Op};
 use tokio::sync::mpsc;
 
 use crate::effects::Position;
@@ -152,21 +150,18 @@ fn notice_of(at: Position, event: &Event) -> Option<Notice> {
         Happening::Queued | Happening::Changed { .. } => None,
         Happening::Left(cause) => Some(Notice::Left(*cause)),
         Happening::Ended { cause, .. } => Some(Notice::Ended(*cause)),
-        Happening::Acquired { fence, ttl, metadata, from_queue } => Some(Notice::Acquired {
-            grant: grant_of(event, *fence, *ttl, metadata.clone()),
+        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue } => Some(Notice::Acquired {
+            grant: Grant {
+                fence: *fence,
+                owner: event.owner.clone(),
+                ttl: *ttl,
+                expires_in_ms: *expires_in_ms,
+                metadata: metadata.clone(),
+            },
             at,
             from_queue: *from_queue,
         }),
     }
-}
-
-fn grant_of(
-    event: &Event,
-    fence: Fence,
-    ttl: holdfast_core::Ttl,
-    metadata: holdfast_core::Metadata,
-) -> Grant {
-    Grant { fence, owner: event.owner.clone(), ttl, expires_in_ms: ttl.ms(), metadata }
 }
 
 #[cfg(test)]

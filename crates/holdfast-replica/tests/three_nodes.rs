@@ -49,6 +49,7 @@ fn attempt(lock: &str, token: u8, wait_ms: u64) -> Attempt {
         ttl: Ttl::from_ms(5_000).unwrap(),
         wait: Wait::from_ms(wait_ms).unwrap(),
         metadata: Metadata::default(),
+        session: None,
         share: Share::Exclusive,
     }
 }

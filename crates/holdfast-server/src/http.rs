@@ -12,6 +12,7 @@ mod request_body;
 mod request_id;
 mod route;
 mod service;
+mod session_handlers;
 
 pub(crate) use self::answer::Answer;
 pub(crate) use self::failure::{PROBLEM_JSON, RETRY_AFTER_MAX_S};

@@ -6,9 +6,9 @@ mod responses;
 
 use holdfast_api::{
     AcquireManyRequest, AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, GrantMany,
-    HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock, LockList, Problem, ProclaimRequest,
-    ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest,
-    SetLimitRequest,
+    HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock, LockList, OpenSessionRequest, Problem,
+    ProclaimRequest, ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest,
+    RenewRequest, Session, SessionEnded, SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -43,6 +43,7 @@ use crate::http::Route;
         LimitSet,
         Lock,
         LockList,
+        OpenSessionRequest,
         Problem,
         ProclaimRequest,
         Released,
@@ -51,6 +52,11 @@ use crate::http::Route;
         ReleaseRequest,
         RenewManyRequest,
         RenewRequest,
+        Session,
+        SessionEnded,
+        SessionInfo,
+        SessionList,
+        SessionTokenRequest,
         SetLimitRequest,
     ))
 )]

@@ -11,7 +11,7 @@ use crate::args::{
     StatusArgs,
 };
 use crate::exit::Failure;
-use crate::{duration, output, print, runtime};
+use crate::{duration, output, print, runtime, session};
 
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let is_token_inherited = is_token_inherited(matches);
@@ -22,6 +22,7 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
         wait: args.wait.filter(|wait| !wait.is_zero()).map_or(Wait::No, Wait::AtMost),
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
         share: args.share.share(),
+        session: session::named(args.session, args.session_token)?,
     };
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;

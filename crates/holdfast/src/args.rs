@@ -8,6 +8,7 @@ mod election;
 mod lock;
 mod many;
 mod node;
+mod session;
 
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(crate) use self::election::{ElectionCommand, HandOverArgs, ProclaimArgs};
 pub(crate) use self::lock::{ElectArgs, LockArgs, RunArgs};
 pub(crate) use self::many::{AcquireManyArgs, ReleaseManyArgs, RenewManyArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs};
+pub(crate) use self::session::{
+    GetSessionArgs, KnownSessionArgs, ListSessionsArgs, OpenSessionArgs, SessionCommand, SessionTokenArgs,
+};
 use crate::duration;
 use crate::exit::STATUSES_HELP;
 
@@ -89,6 +93,9 @@ pub(crate) enum Command {
     /// List the locks that somebody holds or waits for
     #[command(after_help = STATUSES_HELP)]
     List(ListArgs),
+    /// Keep many locks with one renewal
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Look at the cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),

@@ -26,7 +26,7 @@ Exit status:
   64  the command line or the request is not valid
   69  the cluster cannot be reached or has no leader
   75  the lock is busy, the wait for it is over, or would close a cycle of waits
-  76  the lock is not held (any more): expired, released, forced, or another's";
+  76  the lock or the session is not held (any more): expired, released, forced, or another's";
 
 /// An unhappy end: a status for programs, a message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Failure {
             Some(ErrorCode::WaitTimeout) => ". Try again, or give a longer --wait",
             Some(ErrorCode::LeaseExpired) => ". Acquire it again with a new token; a longer --ttl may help",
             Some(ErrorCode::Deadlock) => return Self::new(BUSY, deadlock(&refusal.cycle)),
-            Some(ErrorCode::TokenConflict) => ". Use a new token for another owner, TTL or metadata",
+            Some(ErrorCode::TokenConflict) => ". Use a new token for another owner, TTL, session or metadata",
             _ => "",
         };
         let detail = refusal.detail.trim_end_matches('.');
@@ -105,7 +105,10 @@ fn refusal_status(refusal: &Refusal) -> u8 {
             ErrorCode::LeaseExpired
             | ErrorCode::LeaseReleased
             | ErrorCode::LeaseForced
-            | ErrorCode::NotHolder,
+            | ErrorCode::NotHolder
+            | ErrorCode::SessionExpired
+            | ErrorCode::SessionNotFound
+            | ErrorCode::SessionNotYours,
         ) => LOST,
         Some(ErrorCode::InvalidArgument | ErrorCode::TooLarge) => USAGE,
         _ => OTHER,

@@ -36,14 +36,15 @@ const LATE_RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is asked for before the command runs.
 enum Plea {
-    Lock(Share),
+    /// The lock, and others with it.
+    Lock(Share, Vec<String>),
     /// The lead, with what the leader says.
     Lead(Value),
 }
 
 /// Runs the command while it holds a lock.
 pub(crate) fn run(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
-    run_under(&Plea::Lock(args.share.share()), &args.run, matches)
+    run_under(&Plea::Lock(args.share.share(), args.also.clone()), &args.run, matches)
 }
 
 /// Runs the command while it leads.
@@ -104,8 +105,11 @@ async fn acquire(
 ) -> Result<Guard, AcquireError> {
     let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
     match plea {
-        Plea::Lock(share) => {
-            let request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(*share);
+        Plea::Lock(share, also) => {
+            let mut request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(*share);
+            for name in also.iter().filter(|name| !name.is_empty()) {
+                request = request.also(name, *share);
+            }
             let request = match waiting {
                 Waiting::No => request,
                 Waiting::AtMost(wait) => request.wait(wait),
@@ -145,6 +149,7 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         AcquireError::Deadlock { cycle } => {
             Failure::new(BUSY, format!("{name:?}: {}. The command was not run", deadlock(&cycle)))
         }
+        AcquireError::SessionOver => Failure::new(LOST, error.to_string()),
         AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
         AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),
         AcquireError::Unreachable(unanswered) => Failure::unreachable(unanswered),

@@ -17,6 +17,7 @@ mod output;
 mod print;
 mod runtime;
 mod serve;
+mod session;
 mod stop;
 
 use std::io::Write;
@@ -70,6 +71,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Get(args) => api::get(args).map(done),
         Command::Limit(args) => api::limit(args).map(done),
         Command::List(args) => api::list(args).map(done),
+        Command::Session(command) => session::run(command).map(done),
         Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
         Command::Bench(args) => bench::run(&args).map(done),
         Command::Chaos(args) => chaos::run(&args).map(done),

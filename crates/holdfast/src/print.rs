@@ -2,7 +2,8 @@
 
 use holdfast_client::api::{
     Cluster, Election, Fenced, Grant, GrantMany, HandedOver, Holder, Leader, Leadership, LimitSet, Lock,
-    LockList, LockState, Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
+    LockList, LockState, Member, Mode, Released, ReleasedLock, ReleasedMany, Session, SessionEnded,
+    SessionInfo, SessionList, Waiter,
 };
 use serde_json::{Map, Value};
 
@@ -122,16 +123,17 @@ pub(crate) fn lock(lock: &Lock) -> String {
 }
 
 fn holder_line(holder: &Holder) -> String {
-    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, mode, permits, metadata } = holder;
+    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, mode, permits, session, metadata } = holder;
     let share = match (mode, permits) {
         (Mode::Shared, _) => ", shared".to_owned(),
         (Mode::Exclusive, Some(1)) => ", 1 permit".to_owned(),
         (Mode::Exclusive, Some(permits)) => format!(", {permits} permits"),
         (Mode::Exclusive, None) => String::new(),
     };
+    let session = session.as_ref().map(|id| format!(", in session {id}")).unwrap_or_default();
     let (left, ttl, held) = (text(*expires_in_ms), text(*ttl_ms), text(*held_ms));
     let metadata = metadata_text(metadata);
-    format!("{owner}, fence {fence}{share}, held for {held}, {left} of {ttl} left{metadata}")
+    format!("{owner}, fence {fence}{share}{session}, held for {held}, {left} of {ttl} left{metadata}")
 }
 
 /// Nothing is said with `{}`, and in an election with null.
@@ -164,6 +166,52 @@ fn list_row(lock: &Lock) -> Vec<String> {
             row([&lock.name, "held", &holder.owner, &fence, &left, &waiting])
         }
     }
+}
+
+pub(crate) fn session(session: &Session) -> String {
+    pairs(&[
+        ("session", session.id.clone()),
+        ("owner", session.owner.clone()),
+        ("token", session.token.expose().into()),
+        ("ttl", text(session.ttl_ms)),
+        ("expires in", text(session.expires_in_ms)),
+    ])
+}
+
+/// The token is known to whoever renews: it is not shown again.
+pub(crate) fn renewed_session(session: &Session) -> String {
+    pairs(&[
+        ("session", session.id.clone()),
+        ("ttl", text(session.ttl_ms)),
+        ("expires in", text(session.expires_in_ms)),
+    ])
+}
+
+pub(crate) fn ended_session(ended: &SessionEnded) -> String {
+    let locks = if ended.released == 1 { "lock" } else { "locks" };
+    format!("ended session {}, which held {} {locks}", ended.id, ended.released)
+}
+
+pub(crate) fn session_info(info: &SessionInfo) -> String {
+    let stale = if info.stale { " (stale)" } else { "" };
+    let mut rows = vec![
+        row(["session", &format!("{}{stale}", info.id)]),
+        row(["owner", &info.owner]),
+        row(["left", &format!("{} of {}", text(info.expires_in_ms), text(info.ttl_ms))]),
+    ];
+    rows.extend(info.holds.iter().map(|name| row(["holds", name])));
+    rows.extend(info.waits.iter().map(|name| row(["waits", name])));
+    table(&rows)
+}
+
+pub(crate) fn sessions(list: &SessionList) -> String {
+    let mut rows = vec![row(["ID", "OWNER", "LEFT", "HELD", "WAITING"])];
+    rows.extend(list.sessions.iter().map(|session| {
+        let (left, held) = (text(session.expires_in_ms), session.held.to_string());
+        row([&session.id, &session.owner, &left, &held, &session.waiting.to_string()])
+    }));
+    let more = list.next.as_ref().map(|next| format!("\nmore behind --after {next}")).unwrap_or_default();
+    table(&rows) + &more
 }
 
 pub(crate) fn cluster(cluster: &Cluster) -> String {

@@ -216,6 +216,7 @@ impl Client {
             ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
             wait: Wait::from_ms(wait_ms).expect("within the limits"),
             metadata: Metadata::default(),
+            session: None,
             share,
         };
         if hangs_up.is_some() {

@@ -193,7 +193,7 @@ fn tell(node: NodeId, entry: &Entry) {
 
 fn show_op(op: &Op) -> String {
     match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => format!(
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => format!(
             "acquire {} {:?}{} for {} ms, waits {} ms, at node {}",
             acquire.lock.as_str(),
             acquire.key,
@@ -214,7 +214,10 @@ fn show_op(op: &Op) -> String {
         | Op::SetLimit { .. }
         | Op::AcquireMany(_)
         | Op::RenewMany { .. }
-        | Op::ReleaseMany { .. } => format!("{op:?}"),
+        | Op::ReleaseMany { .. }
+        | Op::OpenSession { .. }
+        | Op::RenewSession(_)
+        | Op::EndSession(_) => format!("{op:?}"),
     }
 }
 

@@ -126,6 +126,7 @@ impl Stage {
             ttl: Ttl::from_ms(ttl_ms).unwrap(),
             wait: Wait::from_ms(wait_ms).unwrap(),
             metadata: Metadata::default(),
+            session: None,
             share: holdfast_core::Share::Exclusive,
         };
         self.call(node, |replica| async move {

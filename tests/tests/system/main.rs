@@ -20,6 +20,7 @@ mod quorum;
 mod raw_http;
 mod restart;
 mod secrets;
+mod sessions;
 mod sharing;
 mod snapshots;
 mod strace;

@@ -10,6 +10,7 @@ mod guards;
 mod losses;
 mod many;
 mod releases;
+mod sessions;
 mod waiting;
 
 use std::time::Duration;

@@ -79,12 +79,12 @@ impl Invariants {
     /// One holder at a time, fences that only go up, and no lease that is over too early.
     fn follow(&mut self, event: &holdfast_core::Event, now: ClusterTime) -> Result<(), String> {
         match &event.what {
-            Happening::Acquired { fence, ttl, .. } => {
+            Happening::Acquired { fence, expires_in_ms, .. } => {
                 if fence.0 <= self.fence {
                     return Err(format!("fence {fence} after {}", self.fence));
                 }
                 self.fence = fence.0;
-                let told = Told { key: event.key, deadline: now.after(ttl.ms()) };
+                let told = Told { key: event.key, deadline: now.after(*expires_in_ms) };
                 self.holds.insert(*fence, (event.lock.clone(), told));
                 Ok(())
             }
@@ -107,6 +107,7 @@ impl Invariants {
         for (op, outcome) in group.ops.iter().zip(&applied.outcomes) {
             let (Op::Acquire(holdfast_core::Acquire { key, .. })
             | Op::AcquireShare(holdfast_core::Acquire { key, .. }, _)
+            | Op::AcquireInSession(holdfast_core::Acquire { key, .. }, ..)
             | Op::Renew { key, .. }) = op
             else {
                 continue;
@@ -132,6 +133,16 @@ impl Invariants {
     /// No lease lives on after an entry that has reached its deadline, and the leader knows when to speak next.
     fn check_deadlines(&self, table: &LockTable) -> Result<(), String> {
         for (fence, (lock, told)) in &self.holds {
+            let view = table.view(lock, table.now());
+            let holder = view.holders.iter().find(|holder| holder.fence == *fence);
+            if let Some(session) = holder.and_then(|holder| holder.session) {
+                match table.session(session, table.now()) {
+                    Some(detail) if detail.session.expires_in_ms > 0 && detail.holds.contains(lock) => {
+                        continue;
+                    }
+                    _ => return Err(format!("{lock} is held by session {session}, which has it no more")),
+                }
+            }
             if told.deadline <= table.now() {
                 return Err(format!("the lease of {lock} should be over since {:?}", told.deadline));
             }

@@ -11,6 +11,7 @@ mod many;
 mod naive;
 mod replay;
 mod script;
+mod sessions;
 mod versus;
 
 use proptest::test_runner::Config;

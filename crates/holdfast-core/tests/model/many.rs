@@ -5,6 +5,7 @@ use holdfast_core::{
     Outcome, Place, Rejection, Ttl,
 };
 
+use crate::cycles::Party;
 use crate::naive::{Attempt, Naive, State, told};
 
 /// So long an ending is remembered.
@@ -53,7 +54,7 @@ impl Naive {
         for item in new.items.iter() {
             let (lock, key) = (&item.place.lock, &item.place.key);
             let refused = match self.find(key).map(|at| &self.attempts[at].state) {
-                Some(State::Ended { cause, .. }) => Some(told(*cause)),
+                Some(State::Ended { cause, fence, .. }) => Some(told(*cause, *fence)),
                 Some(_) => Some(Rejection::TokenConflict),
                 None if self.is_used(lock) && self.limit(lock) != item.share.limit() => {
                     Some(Rejection::LimitConflict { limit: self.limit(lock) })
@@ -75,7 +76,7 @@ impl Naive {
             return Err(at(lock, self.held(lock)));
         }
         let wanted: Vec<_> = new.items.iter().map(|item| (&item.place.lock, item.share)).collect();
-        if busy.is_some() && self.closes_a_cycle(&new.owner, &wanted) {
+        if busy.is_some() && self.closes_a_cycle(&Party::of(&new.owner, None), &wanted) {
             return Err(Rejection::Deadlock { cycle: Vec::new() });
         }
         for Item { place, share } in new.items.iter() {
@@ -92,6 +93,7 @@ impl Naive {
                 asked: single(new, place),
                 share: *share,
                 many: Some(new.key),
+                session: None,
                 homes,
                 state: State::Waits { since: self.now, until: self.now + new.wait.ms() },
             });
@@ -145,7 +147,7 @@ impl Naive {
                     let is_same = *share == attempt.share && attempt.asked.owner == new.owner && is_ttl_known;
                     (!is_same).then_some(Rejection::TokenConflict)
                 }
-                Some((_, State::Ended { cause, .. })) => Some(told(*cause)),
+                Some((_, State::Ended { cause, fence, .. })) => Some(told(*cause, *fence)),
                 _ => Some(Rejection::TokenConflict),
             };
             if let Some(why) = why {
@@ -235,8 +237,10 @@ impl Naive {
         named: Option<Vec<Place>>,
         ttl: Option<Ttl>,
     ) -> Outcome {
-        let ended =
-            |cause, fence: Option<Fence>| if fence.is_some() { told(cause) } else { Rejection::NotHolder };
+        let ended = |cause, fence: Option<Fence>| match fence {
+            Some(_) => told(cause, fence),
+            None => Rejection::NotHolder,
+        };
         let places = match self.meant(many, named) {
             Ok(places) => places,
             Err(end) => return Err(end.map_or(Rejection::NotHolder, |(cause, fence)| ended(cause, fence))),
@@ -259,15 +263,19 @@ impl Naive {
     pub(super) fn release_many(&mut self, many: &AttemptKey, named: Option<Vec<Place>>) -> Outcome {
         let places = match self.meant(many, named) {
             Ok(places) => places,
-            Err(Some((cause, _))) if told(cause) == Rejection::LeaseReleased => {
+            Err(Some((cause, fence))) if told(cause, fence) == Rejection::LeaseReleased => {
                 return Ok(Answer::ReleasedMany { fences: Vec::new() });
             }
-            Err(end) => return Err(end.map_or(Rejection::NotHolder, |(cause, _)| told(cause))),
+            Err(end) => {
+                return Err(end.map_or(Rejection::NotHolder, |(cause, fence)| told(cause, fence)));
+            }
         };
         for place in &places {
             match self.find(&place.key).map(|at| &self.attempts[at].state) {
-                Some(State::Ended { cause, .. }) if told(*cause) != Rejection::LeaseReleased => {
-                    return Err(at(&place.lock, told(*cause)));
+                Some(State::Ended { cause, fence, .. })
+                    if told(*cause, *fence) != Rejection::LeaseReleased =>
+                {
+                    return Err(at(&place.lock, told(*cause, *fence)));
                 }
                 Some(_) => {}
                 None => return Err(at(&place.lock, Rejection::NotHolder)),

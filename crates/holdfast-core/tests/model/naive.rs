@@ -1,12 +1,15 @@
-//! The rules written a second time, as plainly as can be: one list of attempts, searched from end to end.
+//! The rules written a second time, as plainly as can be: lists of attempts and sessions, searched from end to end.
 //!
 //! Attempts at many locks are in `many.rs`, waits that close a cycle in `cycles.rs`.
 //! Nothing here is shared with the implementation but the vocabulary of commands, outcomes and events.
 
 use holdfast_core::{
     Acquire, Answer, AttemptKey, Cause, ClusterId, Event, Fence, Grant, Group, Happening, HolderSummary,
-    Home, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, Share, StorageId, Ttl,
+    Home, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, SessionId, Share, StorageId, Ttl,
 };
+
+use crate::cycles::Party;
+use crate::sessions::Session;
 
 const KEPT_MS: u64 = 75_000;
 const VOUCHED_MS: u64 = 2_000;
@@ -35,12 +38,14 @@ pub(crate) enum State {
 #[derive(Clone)]
 pub(crate) struct Attempt {
     /// In the order in which they came.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// As it was first asked for.
     pub(crate) asked: Acquire,
     pub(crate) share: Share,
     /// The attempt at many locks that it is a part of.
     pub(crate) many: Option<AttemptKey>,
+    /// What keeps it, if its lease is not its own.
+    pub(crate) session: Option<SessionId>,
     /// Where its clients may be: all that asked while it waited, the one that was told when it holds, none if there may
     /// be several of those.
     pub(super) homes: Vec<Home>,
@@ -59,8 +64,9 @@ pub(crate) struct Naive {
     pub(crate) fence: u64,
     pub(crate) seq: u64,
     pub(crate) cluster: Option<ClusterId>,
-    pub(super) attempts: Vec<Attempt>,
-    pub(super) numbers: u64,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) numbers: u64,
+    pub(crate) sessions: Vec<Session>,
     /// Of the locks that somebody uses with one.
     pub(super) limits: Vec<(LockName, u32)>,
     nodes: Vec<Node>,
@@ -73,11 +79,7 @@ pub(crate) struct Naive {
 impl Naive {
     pub(crate) fn apply(&mut self, group: &Group) -> (Vec<Outcome>, Vec<Event>) {
         self.now = self.now.max(group.now.0);
-        while let Some(due) = self.first_due().filter(|due| self.attempts[*due].deadline() <= Some(self.now))
-        {
-            let cause = if self.attempts[due].holds() { Cause::Expired } else { Cause::WaitTimeout };
-            self.end(due, cause);
-        }
+        while self.end_first_due() {}
         // Somebody may have become absent meanwhile.
         self.hand_all_over();
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
@@ -86,8 +88,15 @@ impl Naive {
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive),
-            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, None),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, None),
+            Op::AcquireInSession(attempt, share, session) => {
+                self.check_session(session)?;
+                self.acquire(attempt, *share, Some(session.id))
+            }
+            Op::OpenSession { key, owner, ttl } => self.open_session(*key, owner, *ttl),
+            Op::RenewSession(session) => self.renew_session(session),
+            Op::EndSession(session) => self.end_session(session),
             Op::SetLimit { lock, limit } => self.set_limit(lock, limit.get()),
             Op::Proclaim { key, metadata, .. } => self.proclaim(key, metadata),
             Op::HandOver { lock, key, to } => self.hand_over_to(lock, key, to),
@@ -138,23 +147,43 @@ impl Naive {
         }
     }
 
-    fn acquire(&mut self, new: &Acquire, share: Share) -> Outcome {
+    /// In order of (deadline, number). False if nothing is due.
+    fn end_first_due(&mut self) -> bool {
+        let attempt = self.first_due();
+        let attempt_due = attempt.map(|at| &self.attempts[at]).map(|a| (a.deadline().unwrap(), a.number));
+        let now = self.now;
+        let session = self.first_due_session();
+        match (session, attempt) {
+            (Some(due), _) if due.0 <= now && attempt_due.is_none_or(|attempt_due| due < attempt_due) => {
+                self.close_session(SessionId(due.1), Cause::SessionExpired);
+            }
+            (_, Some(at)) if attempt_due.is_some_and(|(deadline, _)| deadline <= now) => {
+                let cause = if self.attempts[at].holds() { Cause::Expired } else { Cause::WaitTimeout };
+                self.end(at, cause);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn acquire(&mut self, new: &Acquire, share: Share, session: Option<SessionId>) -> Outcome {
         self.attempts.retain(|attempt| attempt.asked.key != new.key || attempt.is_known(self.now));
-        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share) };
+        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share, session) };
         let known = &mut self.attempts[at];
-        if let State::Ended { cause, .. } = known.state {
-            return Err(told(cause));
+        if let State::Ended { cause, fence, .. } = known.state {
+            return Err(told(cause, fence));
         }
         let as_before = &known.asked;
         let (renewed_to, proclaimed) = match &known.state {
             State::Holds(hold) => (hold.ttl, &hold.metadata),
             _ => (as_before.ttl, &as_before.metadata),
         };
-        let is_ttl_known = new.ttl == as_before.ttl || new.ttl == renewed_to;
+        let is_ttl_known = session.is_some() || new.ttl == as_before.ttl || new.ttl == renewed_to;
         let is_metadata_known = new.metadata == as_before.metadata || new.metadata == *proclaimed;
         let is_part_of_a_wait = known.many.is_some() && !known.holds();
         if share != known.share
             || is_part_of_a_wait
+            || session != known.session
             || !is_ttl_known
             || !is_metadata_known
             || new.owner != as_before.owner
@@ -175,7 +204,7 @@ impl Naive {
         self.answer(new)
     }
 
-    fn acquire_anew(&mut self, new: &Acquire, share: Share) -> Outcome {
+    fn acquire_anew(&mut self, new: &Acquire, share: Share, session: Option<SessionId>) -> Outcome {
         let is_used = self.is_used(&new.lock);
         if is_used && self.limit(&new.lock) != share.limit() {
             return Err(Rejection::LimitConflict { limit: self.limit(&new.lock) });
@@ -188,14 +217,14 @@ impl Naive {
         if !is_free && new.wait.ms() == 0 {
             return Err(self.held(&new.lock));
         }
-        if !is_free && self.closes_a_cycle(&new.owner, &[(&new.lock, share)]) {
+        if !is_free && self.closes_a_cycle(&Party::of(&new.owner, session), &[(&new.lock, share)]) {
             return Err(Rejection::Deadlock { cycle: Vec::new() });
         }
         self.numbers += 1;
         let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
         let homes = vec![new.home];
         let (number, asked) = (self.numbers, new.clone());
-        self.attempts.push(Attempt { number, asked, share, many: None, homes, state });
+        self.attempts.push(Attempt { number, asked, share, many: None, session, homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
             self.grant(at, false);
@@ -233,7 +262,7 @@ impl Naive {
         match self.find(key).map(|at| (at, &self.attempts[at].state)) {
             Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
             Some((_, State::Ended { fence: None, .. })) => Err(Rejection::NotHolder),
-            Some((_, State::Ended { cause, .. })) => Err(told(*cause)),
+            Some((_, State::Ended { cause, fence, .. })) => Err(told(*cause, *fence)),
             Some((_, State::Waits { .. })) | None => Err(Rejection::NotHolder),
         }
     }
@@ -241,8 +270,10 @@ impl Naive {
     pub(super) fn renew_at(&mut self, at: usize, ttl: Option<Ttl>) -> Answer {
         let attempt = &mut self.attempts[at];
         let State::Holds(hold) = &mut attempt.state else { panic!("only a hold is renewed") };
-        hold.ttl = ttl.unwrap_or(hold.ttl);
-        hold.deadline = self.now + hold.ttl.ms();
+        if attempt.session.is_none() {
+            hold.ttl = ttl.unwrap_or(hold.ttl);
+            hold.deadline = self.now + hold.ttl.ms();
+        }
         let answer = Answer::Granted(attempt.grant(self.now));
         self.note_claimed(at);
         answer
@@ -300,7 +331,7 @@ impl Naive {
 
     fn release(&mut self, key: &AttemptKey) -> Outcome {
         match self.find(key).map(|at| (at, self.attempts[at].state.clone())) {
-            Some((_, State::Ended { cause, fence, .. })) => match told(cause) {
+            Some((_, State::Ended { cause, fence, .. })) => match told(cause, fence) {
                 Rejection::LeaseReleased | Rejection::HandedOver => Ok(Answer::Released { fence }),
                 other => Err(other),
             },
@@ -386,7 +417,7 @@ impl Naive {
     }
 
     /// Ends a hold, or a wait with all its parts: gives the locks that are concerned.
-    pub(super) fn conclude(&mut self, at: usize, cause: Cause) -> Vec<LockName> {
+    pub(crate) fn conclude(&mut self, at: usize, cause: Cause) -> Vec<LockName> {
         if self.attempts[at].holds() {
             return vec![self.conclude_hold(at, cause)];
         }
@@ -436,13 +467,14 @@ impl Naive {
             }
         };
         self.attempts[at].state = State::Ended { cause, fence, at: self.now, successor: None };
-        if fence.is_none() && cause != Cause::Released {
+        let is_remembered = matches!(cause, Cause::Released | Cause::SessionExpired | Cause::SessionEnded);
+        if fence.is_none() && !is_remembered {
             self.attempts.remove(at);
         }
         lock
     }
 
-    pub(super) fn hand_over(&mut self, lock: &LockName) {
+    pub(crate) fn hand_over(&mut self, lock: &LockName) {
         self.hand_over_in_turn(vec![lock.clone()]);
     }
 
@@ -512,13 +544,23 @@ impl Naive {
             panic!("only a waiter is granted")
         };
         self.fence += 1;
-        let (ttl, metadata) = (self.attempts[at].asked.ttl, self.attempts[at].asked.metadata.clone());
+        let asked = &self.attempts[at].asked;
+        let (asked_ttl, metadata) = (asked.ttl, asked.metadata.clone());
+        let session = self.attempts[at].session.map(|session| self.session(session).unwrap());
+        let (ttl, deadline) =
+            session.map_or((asked_ttl, self.now + asked_ttl.ms()), |session| (session.ttl, session.deadline));
         let back_to = from_queue.then_some((since, until));
-        let (granted_at, deadline) = (self.now, self.now + ttl.ms());
-        let fence = self.fence;
-        self.attempts[at].state =
-            State::Holds(Hold { fence, ttl, deadline, granted_at, metadata: metadata.clone(), back_to });
-        self.tell(at, Happening::Acquired { fence: Fence(self.fence), ttl, metadata, from_queue });
+        let (granted_at, number) = (self.now, self.fence);
+        self.attempts[at].state = State::Holds(Hold {
+            fence: number,
+            ttl,
+            deadline,
+            granted_at,
+            metadata: metadata.clone(),
+            back_to,
+        });
+        let (fence, expires_in_ms) = (Fence(number), deadline - self.now);
+        self.tell(at, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue });
     }
 
     pub(super) fn tell(&mut self, at: usize, what: Happening) {
@@ -553,15 +595,23 @@ impl Naive {
     }
 
     fn first_due(&self) -> Option<usize> {
-        let live = (0..self.attempts.len()).filter(|at| self.attempts[*at].deadline().is_some());
+        let live = (0..self.attempts.len()).filter(|at| {
+            let attempt = &self.attempts[*at];
+            attempt.deadline().is_some() && !(attempt.holds() && attempt.session.is_some())
+        });
         live.min_by_key(|at| (self.attempts[*at].deadline(), self.attempts[*at].number))
     }
 
     pub(super) fn is_present(&self, attempt: &Attempt) -> bool {
-        attempt.homes.iter().any(|home| {
-            let mut nodes = self.nodes.iter();
-            nodes.any(|node| node.id == home.node && node.boot == home.boot && node.vouched_until > self.now)
-        })
+        let session = attempt.session.and_then(|session| self.session(session));
+        let is_over = session.is_some_and(|session| session.deadline <= self.now);
+        !is_over
+            && attempt.homes.iter().any(|home| {
+                let mut nodes = self.nodes.iter();
+                nodes.any(|node| {
+                    node.id == home.node && node.boot == home.boot && node.vouched_until > self.now
+                })
+            })
     }
 
     pub(super) fn waiters(&self, lock: &LockName) -> impl Iterator<Item = (usize, &Attempt)> {
@@ -581,7 +631,8 @@ impl Naive {
             let is_open = !self.holders(lock).is_empty() || !self.present_waiters(lock).is_empty();
             waits && is_open && !self.is_full(lock)
         });
-        due.into_iter().chain(lapse.filter(|_| has_open)).min()
+        let session = self.first_due_session().map(|(deadline, _)| deadline);
+        due.into_iter().chain(session).chain(lapse.filter(|_| has_open)).min()
     }
 
     /// Whether nobody can come in, whatever he wants.
@@ -641,12 +692,12 @@ impl Naive {
 }
 
 impl Attempt {
-    pub(super) fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         matches!(self.state, State::Holds(_))
     }
 
     /// None once it has ended.
-    pub(super) fn deadline(&self) -> Option<u64> {
+    pub(crate) fn deadline(&self) -> Option<u64> {
         match &self.state {
             State::Waits { until, .. } => Some(*until),
             State::Holds(hold) => Some(hold.deadline),
@@ -670,9 +721,10 @@ impl Attempt {
     }
 }
 
-pub(crate) fn told(cause: Cause) -> Rejection {
+pub(crate) fn told(cause: Cause, fence: Option<Fence>) -> Rejection {
     match cause {
-        Cause::Expired => Rejection::LeaseExpired,
+        Cause::SessionExpired | Cause::SessionEnded if fence.is_none() => Rejection::SessionExpired,
+        Cause::Expired | Cause::SessionExpired => Rejection::LeaseExpired,
         Cause::Forced => Rejection::LeaseForced,
         Cause::HandedOver => Rejection::HandedOver,
         _ => Rejection::LeaseReleased,

@@ -7,7 +7,8 @@ use std::fmt;
 
 use holdfast_core::{
     Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Item, Limit, LockName,
-    Metadata, NodeId, Op, Owner, Permits, Place, Several, Share, StorageId, Ttl, Wait,
+    Metadata, NodeId, Op, Owner, Permits, Place, SessionId, SessionKey, SessionRef, Several, Share,
+    StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -44,6 +45,7 @@ pub(crate) enum Deed {
     /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata, 4 the share.
     Acquire {
         who: Who,
+        session: Option<Shown>,
         wait: usize,
         home: Home,
         odd: usize,
@@ -106,6 +108,13 @@ pub(crate) enum Deed {
         whos: Whos,
         named: bool,
     },
+    /// `odd`: with another TTL than the person's own.
+    OpenSession {
+        person: usize,
+        odd: bool,
+    },
+    RenewSession(Shown),
+    EndSession(Shown),
 }
 
 /// Some of the locks, in some order, and a person, who has the same token for them as for each alone.
@@ -147,6 +156,24 @@ impl Whos {
             home,
         }
     }
+}
+
+/// The last session of a person, and whose token is shown for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    of: usize,
+    by: usize,
+}
+
+impl Shown {
+    fn session(self, naive: &Naive) -> SessionRef {
+        let id = naive.session_of(session_key(self.of)).unwrap_or(SessionId(77_777));
+        SessionRef { id, key: session_key(self.by) }
+    }
+}
+
+fn session_key(person: usize) -> SessionKey {
+    SessionKey([person as u8; 16])
 }
 
 #[derive(Clone, Debug)]
@@ -222,7 +249,7 @@ pub(crate) fn all_attempts() -> impl Iterator<Item = (LockName, AttemptKey)> {
 impl Deed {
     fn op(&self, naive: &Naive) -> Op {
         match self {
-            Self::Acquire { who, wait, home, odd } => {
+            Self::Acquire { who, session, wait, home, odd } => {
                 let metadata = VALUES[usize::from(*odd == 3)];
                 let acquire = Acquire {
                     lock: who.lock(),
@@ -233,9 +260,10 @@ impl Deed {
                     metadata: Metadata::new(metadata).unwrap(),
                     home: *home,
                 };
-                match if *odd == 4 { permits(2, 1) } else { who.share() } {
-                    Share::Exclusive => Op::Acquire(acquire),
-                    share => Op::AcquireShare(acquire, share),
+                match (session, if *odd == 4 { permits(2, 1) } else { who.share() }) {
+                    (Some(shown), share) => Op::AcquireInSession(acquire, share, shown.session(naive)),
+                    (None, Share::Exclusive) => Op::Acquire(acquire),
+                    (None, share) => Op::AcquireShare(acquire, share),
                 }
             }
             Self::Renew { who, ttl } => Op::Renew {
@@ -280,6 +308,13 @@ impl Deed {
             Self::ReleaseMany { whos, named } => {
                 Op::ReleaseMany { key: whos.key(), named: whos.named(*named) }
             }
+            Self::OpenSession { person, odd } => Op::OpenSession {
+                key: session_key(*person),
+                owner: Owner::new(PEOPLE[*person]).unwrap(),
+                ttl: Ttl::from_ms(if *odd { 777 } else { TTLS[*person] }).unwrap(),
+            },
+            Self::RenewSession(shown) => Op::RenewSession(shown.session(naive)),
+            Self::EndSession(shown) => Op::EndSession(shown.session(naive)),
         }
     }
 }
@@ -303,14 +338,26 @@ fn many_whos() -> impl Strategy<Value = Whos> {
     })
 }
 
+/// Mostly one's own, of the few who have one.
+fn shown() -> impl Strategy<Value = Shown> {
+    prop_oneof![
+        9 => (0..2_usize).prop_map(|person| Shown { of: person, by: person }),
+        1 => (0..2_usize, 0..2_usize).prop_map(|(of, by)| Shown { of, by }),
+    ]
+}
+
 fn deeds() -> impl Strategy<Value = Deed> {
     let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=4_usize];
     let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
     let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
     let odd_many = prop_oneof![20 => Just(0_usize), 1 => 1..=4_usize];
     prop_oneof![
-        12 => (whos(), 0..WAITS.len(), homes(), odd)
-            .prop_map(|(who, wait, home, odd)| Deed::Acquire { who, wait, home, odd }),
+        16 => (whos(), proptest::option::weighted(0.4, shown()), 0..WAITS.len(), homes(), odd)
+            .prop_map(|(who, session, wait, home, odd)| Deed::Acquire { who, session, wait, home, odd }),
+        4 => (0..2_usize, proptest::bool::weighted(0.1))
+            .prop_map(|(person, odd)| Deed::OpenSession { person, odd }),
+        2 => shown().prop_map(Deed::RenewSession),
+        2 => shown().prop_map(Deed::EndSession),
         3 => (whos(), proptest::option::of(0..TTLS.len())).prop_map(|(who, ttl)| Deed::Renew { who, ttl }),
         6 => whos().prop_map(|who| Deed::Release { who }),
         2 => (whos(), home).prop_map(|(who, home)| Deed::Abandon { who, home }),
@@ -389,10 +436,11 @@ impl fmt::Display for Deed {
         let subject = |who: &Who| format!("{} {}", PEOPLE[who.person], LOCKS[who.lock]);
         let place = |home: &Home| format!("node {} start {} call {}", home.node, home.boot, home.call);
         match self {
-            Self::Acquire { who, wait, home, odd } => {
+            Self::Acquire { who, session, wait, home, odd } => {
                 let odd = ["", ", other owner", ", other TTL", ", other metadata", ", other share"][*odd];
                 let (ttl, wait) = (who.ttl(), WAITS[*wait]);
-                write!(f, "{} acquire ttl {ttl} wait {wait} at {}{odd}", subject(who), place(home))
+                let session = session.map(|shown| format!(" in {shown}")).unwrap_or_default();
+                write!(f, "{} acquire ttl {ttl} wait {wait}{session} at {}{odd}", subject(who), place(home))
             }
             Self::Renew { who, ttl: None } => write!(f, "{} renew", subject(who)),
             Self::Renew { who, ttl: Some(ttl) } => write!(f, "{} renew ttl {}", subject(who), TTLS[*ttl]),
@@ -417,6 +465,18 @@ impl fmt::Display for Deed {
                 write!(f, "{whos} renew {} ttl {:?}", all_or(*named), ttl.map(|ttl| TTLS[ttl]))
             }
             Self::ReleaseMany { whos, named } => write!(f, "{whos} release {}", all_or(*named)),
+            Self::OpenSession { person, odd: false } => write!(f, "{} opens a session", PEOPLE[*person]),
+            Self::OpenSession { person, odd: true } => {
+                write!(f, "{} opens a session, other TTL", PEOPLE[*person])
+            }
+            Self::RenewSession(shown) => write!(f, "renew {shown}"),
+            Self::EndSession(shown) => write!(f, "end {shown}"),
         }
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the session of {} with the token of {}", PEOPLE[self.of], PEOPLE[self.by])
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use holdfast_core::{
-    ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, Op, Outcome, Rejection, Standing,
-    WaiterView,
+    ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, Op, Outcome, Rejection, SessionDetail,
+    SessionView, Standing, WaiterView,
 };
 use proptest::test_runner::TestCaseError;
 
@@ -33,7 +33,9 @@ pub(crate) fn run(script: &Script) -> Result<(), TestCaseError> {
 fn without_cycle(outcome: &Outcome, op: &Op) -> Result<Outcome, TestCaseError> {
     let Err(Rejection::Deadlock { cycle }) = outcome else { return Ok(outcome.clone()) };
     let is_wanted = |name: &LockName| match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.lock == *name,
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
+            acquire.lock == *name
+        }
         Op::AcquireMany(acquire) => acquire.items.iter().any(|item| item.place.lock == *name),
         _ => false,
     };
@@ -61,6 +63,7 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
         for expected in &views {
             same(at, "view", &table.view(&expected.name, ClusterTime(now)), expected)?;
         }
+        same_sessions(at, table, naive, now)?;
         let listed = table.list("", None, 100, ClusterTime(now)).locks;
         let used = views.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0);
         let present: Vec<_> =
@@ -68,6 +71,25 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
         same(at, "list", &present, &used.collect::<Vec<_>>())?;
     }
     Ok(())
+}
+
+fn same_sessions(at: &str, table: &LockTable, naive: &Naive, now: u64) -> Result<(), TestCaseError> {
+    let mut views = Vec::new();
+    for session in naive.sessions.iter().filter(|session| session.lives()) {
+        let (holds, waits) = (naive.kept_by(session.id, true), naive.kept_by(session.id, false));
+        let view = SessionView {
+            id: session.id,
+            owner: session.owner.clone(),
+            ttl: session.ttl,
+            expires_in_ms: session.deadline.saturating_sub(now.max(naive.now)),
+            held: holds.len() as u64,
+            waiting: waits.len() as u64,
+        };
+        let detail = SessionDetail { session: view.clone(), holds, waits, seq: naive.seq };
+        same(at, "session", &table.session(session.id, ClusterTime(now)), &Some(detail))?;
+        views.push(view);
+    }
+    same(at, "sessions", &table.list_sessions(None, 100, ClusterTime(now)).sessions, &views)
 }
 
 fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
@@ -88,6 +110,7 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         expires_in_ms: hold.deadline.saturating_sub(now),
         held_ms: now - hold.granted_at,
         share: holder.share,
+        session: holder.session,
         metadata: hold.metadata.clone(),
     });
     let waiters = naive.present_waiters(name).into_iter();

@@ -2,7 +2,7 @@
 
 use holdfast_core::{Answer, Rejection};
 
-use crate::deed::{ALICE, BOB, CAROL, DAVE, Person, acquire, release};
+use crate::deed::{ALICE, BOB, CAROL, DAVE, Person, acquire, open_session, release};
 use crate::many_deed::acquire_many;
 use crate::story::Story;
 
@@ -165,4 +165,51 @@ fn a_second_attempt_with_the_holders_label_may_wait_behind_another() {
     story.grants(0, acquire(ALICE, "a"));
     story.queues(0, acquire(BOB, "a").wait_ms(WAIT_MS));
     story.queues(1, acquire(ALICE, "a").token("another worker").wait_ms(WAIT_MS));
+}
+
+#[test]
+fn the_attempts_of_a_session_are_one_party_whatever_their_labels() {
+    let mut story = Story::default();
+    let id = story.keeps(0, open_session(ALICE, 600_000)).id;
+    let in_session = |lock: &str, owner: &str| acquire(ALICE, lock).session(id).owner(owner).token(owner);
+    story.grants(0, in_session("a", "one"));
+    story.grants(0, acquire(BOB, "b"));
+    story.queues(0, in_session("b", "anonymous").wait_ms(WAIT_MS));
+    assert_eq!(is_deadlock(&mut story, 1, BOB, "a"), ["a", "b"]);
+    // It does not wait for itself.
+    story.queues(1, in_session("a", "three").wait_ms(WAIT_MS));
+}
+
+#[test]
+fn a_label_outside_of_the_session_is_another_party() {
+    let mut story = Story::default();
+    let id = story.keeps(0, open_session(ALICE, 600_000)).id;
+    story.grants(0, acquire(ALICE, "a").session(id));
+    story.grants(0, acquire(BOB, "b"));
+    story.queues(0, acquire(ALICE, "b").wait_ms(WAIT_MS));
+    // The session waits for nothing: it may end its hold at any time.
+    story.queues(1, acquire(BOB, "a").wait_ms(WAIT_MS));
+    assert_eq!(
+        cycle(story.refuses(2, acquire(ALICE, "b").session(id).token("another").wait_ms(WAIT_MS))),
+        ["b", "a"]
+    );
+}
+
+#[test]
+fn a_cycle_through_sessions_and_one_who_waits_for_many_is_found_and_is_none_once_a_session_is_over() {
+    let mut story = Story::default();
+    let alice = story.keeps(0, open_session(ALICE, 600_000)).id;
+    let carol = story.keeps(0, open_session(CAROL, 1_000)).id;
+    story.grants(0, acquire(ALICE, "a").session(alice));
+    story.grants(0, acquire(CAROL, "c").session(carol));
+    story.grants(0, acquire(BOB, "b").ttl_ms(600_000));
+    assert!(matches!(
+        story.does_many(0, &acquire_many(BOB, &["free", "c"]).wait_ms(WAIT_MS)),
+        Ok(Answer::Queued { .. })
+    ));
+    story.queues(0, acquire(CAROL, "a").session(carol).wait_ms(WAIT_MS));
+    let wants_b = || acquire(ALICE, "b").session(alice).wait_ms(WAIT_MS);
+    assert_eq!(cycle(story.refuses(1, wants_b())), ["b", "c", "a"]);
+    story.tick(1_000);
+    story.queues(1_000, wants_b());
 }

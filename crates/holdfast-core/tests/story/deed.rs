@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use holdfast_core::{
-    Acquire, AttemptKey, Fence, Home, Limit, LockName, Metadata, NodeId, Op, Owner, Permits, Share, Ttl, Wait,
+    Acquire, AttemptKey, Fence, Home, Limit, LockName, Metadata, NodeId, Op, Owner, Permits, SessionId,
+    SessionKey, SessionRef, Share, Ttl, Wait,
 };
 
 /// Somebody who uses locks, through one node unless it is said otherwise.
@@ -38,6 +39,7 @@ pub(crate) struct Deed {
     token: String,
     node: u64,
     share: Share,
+    session: Option<SessionRef>,
     what: What,
 }
 
@@ -72,7 +74,7 @@ pub(crate) fn hand_over(who: Person, lock: &str, to: &str) -> Deed {
 impl Deed {
     fn new(who: Person, lock: &str, what: What) -> Self {
         let (owner, token) = (who.name.into(), who.name.into());
-        Self { lock: lock.into(), owner, token, node: who.node, share: Share::Exclusive, what }
+        Self { lock: lock.into(), owner, token, node: who.node, share: Share::Exclusive, session: None, what }
     }
 
     /// Of an acquire or a renewal.
@@ -120,6 +122,17 @@ impl Deed {
         self.share(Share::Permits(Permits::new(limit, taken).unwrap()))
     }
 
+    /// Kept by a session, whose token is the person's name unless it is said otherwise.
+    pub(crate) fn session(mut self, id: SessionId) -> Self {
+        self.session = Some(SessionRef { id, key: session_key(&self.owner) });
+        self
+    }
+
+    pub(crate) fn session_token(mut self, token: &str) -> Self {
+        self.session.as_mut().expect("a session").key = session_key(token);
+        self
+    }
+
     pub(crate) fn token(mut self, token: &str) -> Self {
         self.token = token.into();
         self
@@ -155,9 +168,10 @@ impl Deed {
                     metadata: metadata.unwrap_or_default(),
                     home,
                 };
-                match self.share {
-                    Share::Exclusive => Op::Acquire(acquire),
-                    share => Op::AcquireShare(acquire, share),
+                match (self.session, self.share) {
+                    (Some(session), share) => Op::AcquireInSession(acquire, share, session),
+                    (None, Share::Exclusive) => Op::Acquire(acquire),
+                    (None, share) => Op::AcquireShare(acquire, share),
                 }
             }
             What::Renew { ttl_ms } => {
@@ -189,15 +203,37 @@ pub(crate) fn unclaim(lock: &str, fence: Fence) -> Op {
 
 /// A stand-in for the hash over the lock's name and the token.
 pub(crate) fn key_of(lock: &str, token: &str) -> AttemptKey {
+    AttemptKey(hash(lock, token))
+}
+
+fn hash(lock: &str, token: &str) -> [u8; 16] {
     let fnv = |basis: u64| {
         let text = lock.bytes().chain([0]).chain(token.bytes());
         text.fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     };
     let hash = u128::from(fnv(0xcbf2_9ce4_8422_2325)) << 64 | u128::from(fnv(0x6c62_272e_07bb_0142));
-    AttemptKey(hash.to_be_bytes())
+    hash.to_be_bytes()
 }
 
 /// An operator changes how many permits a lock has.
 pub(crate) fn set_limit(lock: &str, limit: u64) -> Op {
     Op::SetLimit { lock: LockName::new(lock).unwrap(), limit: Limit::new(limit).unwrap() }
+}
+
+/// A stand-in for the hash over a session's token.
+pub(crate) fn session_key(token: &str) -> SessionKey {
+    SessionKey(hash("", token))
+}
+
+pub(crate) fn open_session(who: Person, ttl_ms: u64) -> Op {
+    let (owner, ttl) = (Owner::new(who.name).unwrap(), Ttl::from_ms(ttl_ms).unwrap());
+    Op::OpenSession { key: session_key(who.name), owner, ttl }
+}
+
+pub(crate) fn renew_session(who: Person, id: SessionId) -> Op {
+    Op::RenewSession(SessionRef { id, key: session_key(who.name) })
+}
+
+pub(crate) fn end_session(who: Person, id: SessionId) -> Op {
+    Op::EndSession(SessionRef { id, key: session_key(who.name) })
 }

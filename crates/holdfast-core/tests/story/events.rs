@@ -15,6 +15,7 @@ fn acquired(fence: u64, from_queue: bool) -> Happening {
     Happening::Acquired {
         fence: Fence(fence),
         ttl: Ttl::default(),
+        expires_in_ms: Ttl::default().ms(),
         metadata: Metadata::default(),
         from_queue,
     }

@@ -15,6 +15,8 @@ mod many_deed;
 mod names_and_limits;
 mod presence;
 mod queue;
+mod sessions;
+mod sessions_beside;
 mod sharing;
 mod snapshot;
 mod story;

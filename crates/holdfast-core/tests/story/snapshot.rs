@@ -4,7 +4,9 @@ use holdfast_core::{
     ClusterId, ENDING_KEPT_MS, LockTable, NodeId, Op, Rejection, SnapshotError, SnapshotReader, StorageId,
 };
 
-use crate::deed::{ALICE, BOB, CAROL, acquire, release, renew};
+use crate::deed::{
+    ALICE, BOB, CAROL, DAVE, acquire, end_session, open_session, release, renew, renew_session,
+};
 use crate::story::Story;
 
 fn pieces(table: &LockTable) -> Vec<Vec<u8>> {
@@ -40,6 +42,11 @@ fn rich() -> Story {
     story.grants(3_000, acquire(ALICE, "unclaimed"));
     story.queues(3_000, acquire(CAROL, "unclaimed").wait_ms(50_000));
     story.releases(3_100, release(ALICE, "unclaimed"));
+    let ended = story.keeps(3_100, open_session(BOB, 60_000)).id;
+    story.leader_does(3_100, end_session(BOB, ended)).unwrap();
+    let session = story.keeps(3_100, open_session(DAVE, 20_000)).id;
+    story.grants(3_100, acquire(DAVE, "in a session").session(session));
+    story.queues(3_100, acquire(DAVE, "db").session(session).wait_ms(50_000));
     story
 }
 
@@ -65,6 +72,11 @@ fn life_goes_on_after_a_restore_as_it_would_have_without() {
     twin.table = read(whole.iter().map(Vec::as_slice)).unwrap();
     for story in [&mut story, &mut twin] {
         assert_eq!(story.refuses(3_200, renew(ALICE, "short")), Rejection::LeaseExpired);
+        let session = story.table.list_sessions(None, 2, story.table.now()).sessions[0].clone();
+        assert_eq!((session.held, session.waiting), (1, 1));
+        assert_eq!(story.keeps(3_200, renew_session(DAVE, session.id)).expires_in_ms, 20_000);
+        let reopened = story.leader_does(3_200, open_session(BOB, 60_000));
+        assert_eq!(reopened, Err(Rejection::SessionExpired));
         assert_eq!(story.releases(3_200, release(CAROL, "given back")).map(|fence| fence.0), Some(3));
         story.reconnect(2);
         story.tick(4_000);

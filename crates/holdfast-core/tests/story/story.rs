@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_core::{
     Answer, AttemptKey, ClusterTime, EncodedOp, Fence, Grant, Group, GroupEncoder, Home, LockName, LockTable,
-    LockView, NodeId, Op, Outcome, Rejection, Standing,
+    LockView, NodeId, Op, Outcome, Rejection, SessionDetail, SessionGrant, SessionId, Standing,
 };
 
 use crate::deed::Deed;
@@ -108,6 +108,27 @@ impl Story {
             Ok(Answer::Released { fence }) => fence,
             other => panic!("not released: {other:?}\n{deed:?}"),
         }
+    }
+
+    /// A session that is opened or renewed.
+    #[track_caller]
+    pub(crate) fn keeps(&mut self, at_ms: u64, op: Op) -> SessionGrant {
+        match self.leader_does(at_ms, op) {
+            Ok(Answer::Session(session)) => session,
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    /// A session as readers see it now, if it lives.
+    pub(crate) fn session(&self, id: SessionId) -> Option<SessionDetail> {
+        self.table.session(id, ClusterTime(self.now_ms))
+    }
+
+    /// What a session holds and what it waits for.
+    pub(crate) fn kept_by(&self, id: SessionId) -> (Vec<String>, Vec<String>) {
+        let SessionDetail { holds, waits, .. } = self.session(id).expect("the session lives");
+        let names = |names: Vec<LockName>| names.iter().map(ToString::to_string).collect();
+        (names(holds), names(waits))
     }
 
     /// Anything that is refused.

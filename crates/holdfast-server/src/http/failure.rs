@@ -127,6 +127,10 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
             Rejection::NoLimit => ErrorCode::NoLimit,
             Rejection::NoSuchCandidate => ErrorCode::NoSuchCandidate,
             Rejection::QueueFull => ErrorCode::QueueFull,
+            Rejection::SessionExpired => ErrorCode::SessionExpired,
+            Rejection::SessionNotFound => ErrorCode::SessionNotFound,
+            Rejection::SessionNotYours => ErrorCode::SessionNotYours,
+            Rejection::SessionFull => ErrorCode::SessionFull,
             Rejection::FencesExhausted | Rejection::ForeignStorage => ErrorCode::Internal,
         },
         CallFailure::Unanswered(unanswered) => match unanswered {
@@ -155,13 +159,21 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::LeaseReleased | ErrorCode::LeaseForced => "To hold the lock again, use a new token.",
         ErrorCode::NotHolder => "It never did, or it is so long ago that it is forgotten.",
         ErrorCode::TokenConflict => {
-            "Repeat an attempt with the same owner, ttl_ms, metadata or value, mode, limit and permits, or use a new token."
+            "Repeat it with the same owner, ttl_ms or session, metadata or value, mode, limit and permits, or use a new token."
         }
         ErrorCode::NoSuchCandidate => "The leader goes on leading.",
         ErrorCode::Deadlock => {
             "Nothing was done. Release what is held of these locks, and take them again, all in one call if you can."
         }
         ErrorCode::NoLimit => "It is set by the first acquire that names one.",
+        ErrorCode::SessionExpired => {
+            "It holds nothing and waits for nothing any more. Open another one with a new token."
+        }
+        ErrorCode::SessionNotFound => "It never was, or it is so long ago that it is forgotten.",
+        ErrorCode::SessionNotYours => "Show the token that it was opened with.",
+        ErrorCode::SessionFull => {
+            "One session holds and waits for at most 10000 locks. Release some, or open another one."
+        }
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",
         ErrorCode::UnknownOutcome => {

@@ -13,6 +13,7 @@ use super::json;
 use super::query::Query;
 use super::request_body::{read, read_optional};
 use super::service::{Call, Service};
+use super::session_handlers::{session_id, shown};
 use crate::attempt::attempt_key;
 use crate::metrics;
 
@@ -45,11 +46,16 @@ pub(super) async fn take(
         Some(token) => token,
         None => new_token()?,
     };
+    let session = match request.session()? {
+        Some((id, token)) => Some(shown(session_id(id)?, &token)),
+        None => None,
+    };
     let attempt = Attempt {
         key: attempt_key(&lock, &token),
         lock: lock.clone(),
         owner: request.owner()?,
         ttl: request.ttl()?,
+        session,
         wait,
         metadata,
         share: request.share()?,

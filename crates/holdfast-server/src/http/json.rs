@@ -1,8 +1,11 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
-use holdfast_api::{Cluster, LockState, Member, Mode, Token};
+use holdfast_api::{
+    Cluster, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, Token,
+};
 use holdfast_core::{
-    Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, Share, WaiterView,
+    Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail, SessionGrant,
+    SessionId, SessionPage, Share, WaiterView,
 };
 use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
 use serde::Serialize;
@@ -59,6 +62,8 @@ struct HolderBody<'a> {
     mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]
     permits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
     metadata: &'a RawValue,
 }
 
@@ -151,6 +156,55 @@ pub(crate) fn list(page: &LockPage, consistency: Consistency) -> Vec<u8> {
     })
 }
 
+/// A session, for its owner.
+pub(crate) fn session(token: &Token, session: &SessionGrant) -> Vec<u8> {
+    bytes(&Session {
+        id: session.id.to_string(),
+        owner: session.owner.to_string(),
+        token: token.clone(),
+        ttl_ms: session.ttl.ms(),
+        expires_in_ms: session.expires_in_ms,
+    })
+}
+
+/// The answer to the end of a session.
+pub(crate) fn session_ended(id: SessionId, released: u64) -> Vec<u8> {
+    bytes(&SessionEnded { id: id.to_string(), ended: true, released })
+}
+
+/// A session, for everybody.
+pub(crate) fn session_info(detail: &SessionDetail, consistency: Consistency) -> Vec<u8> {
+    let names = |names: &[LockName]| names.iter().map(LockName::to_string).collect();
+    bytes(&SessionInfo {
+        id: detail.session.id.to_string(),
+        owner: detail.session.owner.to_string(),
+        ttl_ms: detail.session.ttl.ms(),
+        expires_in_ms: detail.session.expires_in_ms,
+        holds: names(&detail.holds),
+        waits: names(&detail.waits),
+        seq: detail.seq,
+        stale: consistency == Consistency::Stale,
+    })
+}
+
+/// A page of sessions, for everybody.
+pub(crate) fn session_list(page: &SessionPage, consistency: Consistency) -> Vec<u8> {
+    let summaries = page.sessions.iter().map(|session| SessionSummary {
+        id: session.id.to_string(),
+        owner: session.owner.to_string(),
+        ttl_ms: session.ttl.ms(),
+        expires_in_ms: session.expires_in_ms,
+        held: session.held,
+        waiting: session.waiting,
+    });
+    bytes(&SessionList {
+        sessions: summaries.collect(),
+        next: page.next.map(|id| id.to_string()),
+        seq: page.seq,
+        stale: consistency == Consistency::Stale,
+    })
+}
+
 /// The cluster, for operators.
 pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
     let members = status
@@ -207,6 +261,7 @@ fn holder_body(holder: &HolderView) -> HolderBody<'_> {
         held_ms: holder.held_ms,
         mode: if holder.share == Share::Shared { Mode::Shared } else { Mode::Exclusive },
         permits: holder.share.limit().map(|_| holder.share.permits()),
+        session: holder.session.map(|session| session.to_string()),
         metadata: raw(&holder.metadata),
     }
 }
@@ -263,6 +318,7 @@ mod tests {
             expires_in_ms: 10,
             held_ms: 20,
             share: Share::Exclusive,
+            session: Some(SessionId(12)),
             metadata: metadata(),
         };
         let view = LockView {
@@ -278,6 +334,7 @@ mod tests {
         assert!(read.stale && read.locks[0].stale);
         assert_eq!(read.next.as_deref(), Some("x"));
         assert_eq!(read.locks[0].state, LockState::Held);
+        assert_eq!(read.locks[0].holders[0].session.as_deref(), Some("12"));
         assert_eq!((read.locks[0].holders[0].held_ms, read.locks[0].queue[0].waiting_ms), (20, 4));
     }
 

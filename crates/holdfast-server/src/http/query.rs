@@ -1,7 +1,7 @@
 //! Query parameters, read as strictly as bodies.
 
-use holdfast_api::{InvalidArgument, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
-use holdfast_core::LockName;
+use holdfast_api::{InvalidArgument, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, parse_session_id};
+use holdfast_core::{LockName, SessionId};
 use holdfast_replica::handle::Consistency;
 
 use super::percent::decode_query;
@@ -68,17 +68,25 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// `limit`, in locks.
+    /// `limit`, in locks or sessions.
     pub(crate) fn limit(&self) -> Result<usize, InvalidArgument> {
         let Some(text) = self.get("limit") else { return Ok(LIST_LIMIT_DEFAULT) };
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
             Ok(limit) if digits && (1..=LIST_LIMIT_MAX).contains(&limit) => Ok(limit),
             _ => {
-                let rule = format_args!("must be a whole number of locks between 1 and {LIST_LIMIT_MAX}");
+                let rule = format_args!("must be a whole number between 1 and {LIST_LIMIT_MAX}");
                 Err(InvalidArgument::new("limit", rule))
             }
         }
+    }
+
+    /// A parameter that is the id of a session; nothing if it is empty.
+    pub(crate) fn session(&self, name: &'static str) -> Result<Option<SessionId>, InvalidArgument> {
+        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let id = parse_session_id(text);
+        id.map(Some)
+            .ok_or_else(|| InvalidArgument::new(name, "must be the id of a session, as lists show it"))
     }
 
     /// A parameter that is a name, or the beginning of one; nothing if it is empty.

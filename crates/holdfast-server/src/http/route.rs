@@ -26,11 +26,16 @@ pub(crate) enum Route {
     AcquireMany,
     RenewMany,
     ReleaseMany,
+    OpenSession,
+    RenewSession,
+    EndSession,
+    GetSession,
+    ListSessions,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -52,9 +57,14 @@ impl Route {
         Self::AcquireMany,
         Self::RenewMany,
         Self::ReleaseMany,
+        Self::OpenSession,
+        Self::RenewSession,
+        Self::EndSession,
+        Self::GetSession,
+        Self::ListSessions,
     ];
 
-    /// The path, with `{name}` for the lock's.
+    /// The path, with `{name}` for the lock's and `{id}` for the session's.
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::Acquire => "/v1/locks/{name}/acquire",
@@ -78,6 +88,18 @@ impl Route {
             Self::AcquireMany => "/v1/acquire",
             Self::RenewMany => "/v1/renew",
             Self::ReleaseMany => "/v1/release",
+            Self::OpenSession | Self::ListSessions => "/v1/sessions",
+            Self::RenewSession => "/v1/sessions/{id}/renew",
+            Self::EndSession => "/v1/sessions/{id}/end",
+            Self::GetSession => "/v1/sessions/{id}",
+        }
+    }
+
+    /// What it is called in metrics: its path, unless another route has the same.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::OpenSession => "POST /v1/sessions",
+            _ => self.template(),
         }
     }
 
@@ -92,6 +114,7 @@ impl Route {
             | Self::RenewMany
             | Self::ReleaseMany => Method::POST,
             Self::Campaign | Self::RenewLead | Self::Proclaim | Self::Resign | Self::HandOver => Method::POST,
+            Self::OpenSession | Self::RenewSession | Self::EndSession => Method::POST,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -100,20 +123,26 @@ impl Route {
             | Self::Metrics
             | Self::OpenApi
             | Self::Digest
-            | Self::GetElection => Method::GET,
+            | Self::GetElection
+            | Self::GetSession
+            | Self::ListSessions => Method::GET,
         }
     }
 
     /// Value of the `Allow` header.
     pub(crate) fn allow(self) -> &'static str {
-        if self.method() == Method::POST { "POST, OPTIONS" } else { "GET, HEAD, OPTIONS" }
+        match self {
+            Self::OpenSession | Self::ListSessions => "GET, HEAD, POST, OPTIONS",
+            _ if self.method() == Method::POST => "POST, OPTIONS",
+            _ => "GET, HEAD, OPTIONS",
+        }
     }
 }
 
 /// Where a path leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination<'a> {
-    /// To a route; with the lock's name as it stands in the path, or with nothing.
+    /// To a route; with the lock's name or the session's id as it stands in the path, or with nothing.
     Found(Route, &'a str),
     /// Nowhere, but it begins like the path of a lock or an election: the name has a bare slash, perhaps.
     BelowLocks,
@@ -122,18 +151,25 @@ pub(crate) enum Destination<'a> {
 }
 
 /// Finds the route of a raw path. Nothing in the path is normalised, and an encoded slash divides nothing.
-pub(crate) fn find(path: &str) -> Destination<'_> {
+///
+/// The method matters only where one path has two routes; whether the route takes it, is not looked at.
+pub(crate) fn find<'a>(method: &Method, path: &'a str) -> Destination<'a> {
     if let Some(below) = path.strip_prefix("/v1/locks/") {
         return find_below(below, Route::Get, lock_action);
     }
     if let Some(below) = path.strip_prefix("/v1/elections/") {
         return find_below(below, Route::GetElection, election_action);
     }
+    if let Some(below) = path.strip_prefix("/v1/sessions/") {
+        return find_below_sessions(below);
+    }
     let route = match path {
         "/v1/locks" => Route::List,
         "/v1/acquire" => Route::AcquireMany,
         "/v1/renew" => Route::RenewMany,
         "/v1/release" => Route::ReleaseMany,
+        "/v1/sessions" if *method == Method::POST => Route::OpenSession,
+        "/v1/sessions" => Route::ListSessions,
         "/v1/cluster" => Route::Cluster,
         "/livez" => Route::Livez,
         "/readyz" => Route::Readyz,
@@ -174,15 +210,29 @@ fn election_action(word: &str) -> Option<Route> {
     }
 }
 
+fn find_below_sessions(below: &str) -> Destination<'_> {
+    match below.split_once('/') {
+        None => Destination::Found(Route::GetSession, below),
+        Some((id, "renew")) => Destination::Found(Route::RenewSession, id),
+        Some((id, "end")) => Destination::Found(Route::EndSession, id),
+        Some(_) => Destination::Nowhere,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn find(path: &str) -> Destination<'_> {
+        super::find(&Method::GET, path)
+    }
+
     #[test]
     fn every_route_is_found_by_its_template() {
         for route in Route::ALL {
-            let path = route.template().replace("{name}", "x");
-            assert!(matches!(find(&path), Destination::Found(found, "x" | "") if found == route), "{path}");
+            let path = route.template().replace("{name}", "x").replace("{id}", "x");
+            let found = super::find(&route.method(), &path);
+            assert!(matches!(found, Destination::Found(found, "x" | "") if found == route), "{path}");
         }
     }
 
@@ -203,6 +253,9 @@ mod tests {
         for path in ["/v1/locks/a/b", "/v1/locks/a//acquire", "/v1/locks/a/", "/v1/locks//a/acquire"] {
             assert_eq!(find(path), Destination::BelowLocks, "{path}");
             assert_eq!(find(&path.replace("locks", "elections")), Destination::BelowLocks, "{path}");
+        }
+        for path in ["/v1/sessions/a/b", "/v1/sessions/a/renew/", "/v1/sessions//", "/v1/session"] {
+            assert_eq!(find(path), Destination::Nowhere, "{path}");
         }
         for path in ["//v1/locks", "/v1//locks", "/v1/cluster/", "/v1/locks/../cluster/x", ""] {
             assert!(!matches!(find(path), Destination::Found(..)), "{path}");

@@ -23,7 +23,7 @@ use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
-use super::{handlers, many};
+use super::{handlers, many, session_handlers};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -83,7 +83,7 @@ impl Service {
         let _in_flight = connection.begin();
         let begun = Instant::now();
         let id = self.ids.of(&head.headers);
-        let destination = route::find(head.uri.path());
+        let destination = route::find(&head.method, head.uri.path());
         let route = match destination {
             Destination::Found(route, _) => Some(route),
             Destination::BelowLocks | Destination::Nowhere => None,
@@ -152,6 +152,11 @@ impl Service {
             Route::AcquireMany => many::acquire(self, call, body).await,
             Route::RenewMany => many::renew(self, call, body).await,
             Route::ReleaseMany => many::release(self, call, body).await,
+            Route::OpenSession => session_handlers::open(self, call, body).await,
+            Route::RenewSession => session_handlers::renew(self, call, name, body).await,
+            Route::EndSession => session_handlers::end(self, call, name, body).await,
+            Route::GetSession => session_handlers::get(self, call, name).await,
+            Route::ListSessions => session_handlers::list(self, call).await,
         }
     }
 }
@@ -197,7 +202,7 @@ fn bare_slash() -> Failure {
 /// The path, which has the lock's name in it, is for the debug level only. No body and no query is ever logged.
 fn log(call: &Call<'_>, route: Option<Route>, code: Option<ErrorCode>, took: Duration, id: &HeaderValue) {
     let method = call.head.method.as_str();
-    let route = route.map_or("none", Route::template);
+    let route = route.map_or("none", Route::label);
     let status = code.map_or(200, ErrorCode::status);
     let code = code.map_or("ok", ErrorCode::as_str);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

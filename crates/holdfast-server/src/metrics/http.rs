@@ -79,7 +79,7 @@ impl HttpMetrics {
     }
 
     fn named_routes(&self) -> impl Iterator<Item = (&'static str, &RouteMetrics)> {
-        let names = Route::ALL.map(Route::template).into_iter().chain(["none"]);
+        let names = Route::ALL.map(Route::label).into_iter().chain(["none"]);
         names.zip(&self.routes)
     }
 }

@@ -66,6 +66,7 @@ impl NodeMetrics {
         let status = &self.status;
         out.gauge("holdfast_locks_held", "Locks that are held.", status.locks_held)?;
         out.gauge("holdfast_waiters", "Attempts in the queues of the cluster.", status.waiters)?;
+        out.gauge("holdfast_sessions", "Sessions that live.", status.sessions)?;
         let help = "Clients that wait at this node.";
         out.gauge("holdfast_local_waiters", help, status.local_waiters)?;
         out.gauge("holdfast_last_fence", "The last fence that was handed out.", status.last_fence)?;

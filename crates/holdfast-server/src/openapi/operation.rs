@@ -13,6 +13,9 @@ use crate::http::Route;
 /// Text without control characters (U+0000 to U+001F, U+007F to U+009F).
 const NO_CONTROL: &str = r"^[^\u0000-\u001F\u007F-\u009F]*$";
 
+/// How the service writes the id of a session.
+const SESSION_ID: &str = "^([1-9][0-9]{0,18})?$";
+
 pub(super) fn operation(route: Route) -> Operation {
     let mut operation = OperationBuilder::new()
         .operation_id(Some(operation_id(route)))
@@ -48,6 +51,11 @@ fn operation_id(route: Route) -> &'static str {
         Route::AcquireMany => "acquireMany",
         Route::RenewMany => "renewMany",
         Route::ReleaseMany => "releaseMany",
+        Route::OpenSession => "openSession",
+        Route::RenewSession => "renewSession",
+        Route::EndSession => "endSession",
+        Route::GetSession => "getSession",
+        Route::ListSessions => "listSessions",
     }
 }
 
@@ -96,6 +104,15 @@ fn summary(route: Route) -> &'static str {
         Route::ReleaseMany => {
             "Frees all that this token holds, or those named, or takes its attempt out of all queues. Safe to repeat."
         }
+        Route::OpenSession => {
+            "Opens a session: one keep-alive for many locks. Safe to repeat: the same token finds the same session."
+        }
+        Route::RenewSession => "Sets what is left of the session to its TTL. It never revives a session.",
+        Route::EndSession => {
+            "Frees all that the session holds and ends all its waits, at one moment. Safe to repeat."
+        }
+        Route::GetSession => "Shows a session, the locks that it holds, and those that it waits for.",
+        Route::ListSessions => "Lists the sessions that live, in the order in which they were opened.",
     }
 }
 
@@ -111,6 +128,8 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::AcquireMany => ("AcquireManyRequest", Required::True),
         Route::RenewMany => ("RenewManyRequest", Required::True),
         Route::ReleaseMany => ("ReleaseManyRequest", Required::True),
+        Route::OpenSession => ("OpenSessionRequest", Required::False),
+        Route::RenewSession | Route::EndSession => ("SessionTokenRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -125,6 +144,9 @@ fn parameters(route: Route) -> Vec<Parameter> {
         }
         Route::Get | Route::GetElection => vec![name(), consistency()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
+        Route::RenewSession | Route::EndSession => vec![session_id()],
+        Route::GetSession => vec![session_id(), consistency()],
+        Route::ListSessions => vec![limit(), after_session(), consistency()],
         Route::Cluster
         | Route::Livez
         | Route::Readyz
@@ -133,7 +155,8 @@ fn parameters(route: Route) -> Vec<Parameter> {
         | Route::Digest
         | Route::AcquireMany
         | Route::RenewMany
-        | Route::ReleaseMany => vec![],
+        | Route::ReleaseMany
+        | Route::OpenSession => vec![],
     }
 }
 
@@ -148,6 +171,22 @@ fn name() -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+fn session_id() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).build();
+    ParameterBuilder::new()
+        .name("id")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some("The session's id, as it was given when the session was opened."))
+        .schema(Some(schema))
+        .build()
+}
+
+fn after_session() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(SESSION_ID)).build();
+    query("after", "Only sessions behind this one: `next` of the page before.", schema)
 }
 
 fn prefix() -> Parameter {
@@ -177,7 +216,7 @@ fn limit() -> Parameter {
         .maximum(Some(LIST_LIMIT_MAX))
         .default(Some(LIST_LIMIT_DEFAULT.into()))
         .build();
-    query("limit", "Most locks in the answer.", schema)
+    query("limit", "Most entries in the answer.", schema)
 }
 
 fn consistency() -> Parameter {

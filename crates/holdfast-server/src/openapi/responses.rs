@@ -25,6 +25,8 @@ pub(super) fn responses(route: Route) -> Responses {
 /// Which errors a call can end with.
 fn can_answer(route: Route, code: ErrorCode) -> bool {
     let acquires = matches!(route, Route::Acquire | Route::AcquireMany | Route::Campaign);
+    let acquires_in_session = matches!(route, Route::Acquire | Route::Campaign);
+    let ends_or_renews = matches!(route, Route::RenewSession | Route::EndSession);
     let of_one = matches!(
         route,
         Route::Acquire
@@ -38,20 +40,26 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
     );
     let of_many = matches!(route, Route::AcquireMany | Route::RenewMany | Route::ReleaseMany);
     let of_token = of_one || of_many;
-    let changes = of_token || route == Route::SetLimit;
+    let of_session = ends_or_renews || route == Route::OpenSession;
+    let changes = of_token || of_session || route == Route::SetLimit;
     let looks = matches!(route, Route::Get | Route::GetElection);
+    let lists = matches!(route, Route::List | Route::ListSessions);
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => of_one || route == Route::SetLimit || looks,
+        ErrorCode::NotFound => of_one || looks || ends_or_renews || route == Route::SetLimit,
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
-        ErrorCode::Held
-        | ErrorCode::WaitTimeout
-        | ErrorCode::TokenConflict
-        | ErrorCode::QueueFull
-        | ErrorCode::Deadlock => acquires,
+        ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::Deadlock => acquires,
+        ErrorCode::TokenConflict => acquires || route == Route::OpenSession,
+        ErrorCode::SessionExpired => {
+            // Also of an attempt that a session had kept waiting.
+            of_session || acquires || matches!(route, Route::Release | Route::Resign | Route::ReleaseMany)
+        }
+        ErrorCode::SessionFull => acquires_in_session,
+        ErrorCode::SessionNotYours => acquires_in_session || ends_or_renews,
+        ErrorCode::SessionNotFound => acquires_in_session || ends_or_renews || route == Route::GetSession,
         ErrorCode::LeaseExpired
         | ErrorCode::LeaseReleased
         | ErrorCode::LeaseForced
@@ -59,7 +67,9 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         ErrorCode::LimitConflict => acquires,
         ErrorCode::NoSuchCandidate => route == Route::HandOver,
         ErrorCode::NoLimit => route == Route::SetLimit,
-        ErrorCode::NoLeader => changes || looks || matches!(route, Route::List | Route::Readyz),
+        ErrorCode::NoLeader => {
+            changes || looks || lists || matches!(route, Route::GetSession | Route::Readyz)
+        }
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
     }
@@ -79,6 +89,12 @@ fn success(route: Route) -> Response {
             ("They are free, or not waited for.", "application/json", reference("ReleasedMany"))
         }
         Route::SetLimit => ("The limit in force.", "application/json", reference("LimitSet")),
+        Route::OpenSession | Route::RenewSession => {
+            ("The session.", "application/json", reference("Session"))
+        }
+        Route::EndSession => ("The session has ended.", "application/json", reference("SessionEnded")),
+        Route::GetSession => ("The session.", "application/json", reference("SessionInfo")),
+        Route::ListSessions => ("One page of sessions.", "application/json", reference("SessionList")),
         Route::Get => ("The lock.", "application/json", reference("Lock")),
         Route::Campaign | Route::RenewLead | Route::Proclaim => {
             ("The lead.", "application/json", reference("Leadership"))

@@ -10,6 +10,7 @@ mod many;
 mod names;
 mod operations;
 mod secrets;
+mod sessions;
 mod several_nodes;
 mod sharing;
 mod stopping;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use holdfast_client::Share;
-use holdfast_client::api::LIST_LIMIT_MAX;
 
+use super::session::parse_list_limit;
 use super::{ClientArgs, OutputArgs};
 use crate::duration;
 
@@ -32,6 +32,12 @@ pub(crate) struct AcquireArgs {
     pub(crate) metadata: Option<String>,
     #[command(flatten)]
     pub(crate) share: ShareArgs,
+    /// The id of the session that is to keep the lock, instead of a TTL
+    #[arg(long, env = "HOLDFAST_SESSION", value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The secret of that session
+    #[arg(long, env = "HOLDFAST_SESSION_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) session_token: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -147,11 +153,6 @@ fn parse_limit(text: &str) -> Result<u32, String> {
     const MAX: u32 = 1_000_000;
     let limit = text.parse().ok().filter(|limit| (1..=MAX).contains(limit));
     limit.ok_or_else(|| format!("must be a whole number between 1 and {MAX}, got {text}"))
-}
-
-fn parse_list_limit(text: &str) -> Result<usize, String> {
-    let limit = text.parse().ok().filter(|limit| (1..=LIST_LIMIT_MAX).contains(limit));
-    limit.ok_or_else(|| format!("must be a whole number between 1 and {LIST_LIMIT_MAX}, got {text}"))
 }
 
 #[derive(Debug, Subcommand)]

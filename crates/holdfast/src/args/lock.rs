@@ -28,6 +28,16 @@ Exit status: CMD's own (128+n if signal n ended it, 126 if it cannot be run, 127
 pub(crate) struct LockArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    /// Another lock, as often as it is given: CMD runs while all of them are held, or not at all. In the environment: one
+    /// name a line
+    #[arg(
+        long,
+        env = "HOLDFAST_ALSO",
+        value_name = "NAME",
+        value_delimiter = '\n',
+        conflicts_with = "share_limit"
+    )]
+    pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) share: ShareArgs,
 }
@@ -48,16 +58,6 @@ pub(crate) struct ElectArgs {
 pub(crate) struct RunArgs {
     /// The name of the lock, which is the election's too
     pub(crate) name: String,
-    /// Another lock, as often as it is given: CMD runs while all of them are held, or not at all. In the environment: one
-    /// name a line
-    #[arg(
-        long,
-        env = "HOLDFAST_ALSO",
-        value_name = "NAME",
-        value_delimiter = '\n',
-        conflicts_with = "share_limit"
-    )]
-    pub(crate) also: Vec<String>,
     /// How long the lease lasts without renewal, 100ms to 24h; it is renewed every third of it
     #[arg(long, env = "HOLDFAST_TTL", value_name = "DURATION", default_value = "60s", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Duration,

@@ -84,9 +84,14 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::UnsupportedMediaType
-        // These clients hold one lock at a time and hand nothing over: it would be as wrong as any other field.
+        // These clients have no sessions, hold one lock at a time and hand nothing over: it would be as wrong as any other
+        // field.
         | ErrorCode::Deadlock
-        | ErrorCode::NoSuchCandidate => Some(Code::InvalidArgument),
+        | ErrorCode::NoSuchCandidate
+        | ErrorCode::SessionExpired
+        | ErrorCode::SessionNotFound
+        | ErrorCode::SessionNotYours
+        | ErrorCode::SessionFull => Some(Code::InvalidArgument),
         ErrorCode::LimitConflict => Some(Code::LimitConflict),
         ErrorCode::NoLimit => Some(Code::NoLimit),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,

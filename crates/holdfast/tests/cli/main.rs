@@ -13,6 +13,7 @@ mod groups;
 mod losses;
 mod processes;
 mod pty;
+mod sessions;
 mod signals;
 mod statuses;
 mod waiting;

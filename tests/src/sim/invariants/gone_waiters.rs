@@ -78,7 +78,9 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
 
 fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
     match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => acquire.key == *attempt,
+        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
+            acquire.key == *attempt
+        }
         Op::Renew { key, .. }
         | Op::Release { key, .. }
         | Op::Proclaim { key, .. }
@@ -92,7 +94,10 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
         | Op::Vouch { .. }
         | Op::Register { .. }
         | Op::Found { .. }
-        | Op::SetLimit { .. } => false,
+        | Op::SetLimit { .. }
+        | Op::OpenSession { .. }
+        | Op::RenewSession(_)
+        | Op::EndSession(_) => false,
     }
 }
 

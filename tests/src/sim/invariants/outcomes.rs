@@ -103,7 +103,7 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
     for entry in journal.entries.values() {
         for op in &entry.ops {
             match op {
-                Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => {
+                Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
                     applied.entry(acquire.key).or_default().acquires = true
                 }
                 Op::Renew { key, .. } => applied.entry(*key).or_default().renewals = true,
@@ -120,7 +120,10 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 | Op::SetLimit { .. }
                 // Nobody here leads.
                 | Op::Proclaim { .. }
-                | Op::HandOver { .. } => {}
+                | Op::HandOver { .. }
+                | Op::OpenSession { .. }
+                | Op::RenewSession(_)
+                | Op::EndSession(_) => {}
             }
         }
         for event in &entry.events {

@@ -67,7 +67,8 @@ pub(super) fn queued(number: u8) -> Event {
 
 pub(super) fn acquired(number: u8, fence: u64, from_queue: bool) -> Event {
     let (fence, ttl, metadata) = (Fence(fence), Ttl::from_ms(1_000).unwrap(), Metadata::default());
-    event(number, Happening::Acquired { fence, ttl, metadata, from_queue })
+    let expires_in_ms = ttl.ms();
+    event(number, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue })
 }
 
 pub(super) fn ended(number: u8, fence: u64, cause: Cause) -> Event {

@@ -136,7 +136,11 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::Deadlock { .. }
         | Rejection::Of { .. }
         | Rejection::HandedOver
-        | Rejection::NoSuchCandidate => Outcome::unknown(rejection.to_string()),
+        | Rejection::NoSuchCandidate
+        | Rejection::SessionExpired
+        | Rejection::SessionNotFound
+        | Rejection::SessionNotYours
+        | Rejection::SessionFull => Outcome::unknown(rejection.to_string()),
     }
 }
 
