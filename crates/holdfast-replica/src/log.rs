@@ -252,19 +252,14 @@ impl Log {
     }
 
     /// The newest entry up to `committed` that the witness may vouch for: durable, and more than
-    /// [`WITNESS_LAG_BYTES`] before the end. The purged point if no entry is that old.
+    /// [`WITNESS_LAG_BYTES`] before the end. None if no entry that is left is that old.
     ///
     /// # Errors
     /// If the entry has to be read and cannot be.
     pub fn witness_point(&self, committed: u64) -> io::Result<Option<LogPoint>> {
         let limit = self.0.durable.end_of_log.load(Ordering::Acquire).saturating_sub(WITNESS_LAG_BYTES);
-        let index = {
-            let core = self.core();
-            match core.newest_before(limit, committed) {
-                None => return Ok(core.state().purged.clone()),
-                Some(index) => index,
-            }
-        };
+        let newest = self.core().newest_before(limit, committed);
+        let Some(index) = newest else { return Ok(None) };
         let entry = self.entries(index..index + 1, 0)?.pop();
         Ok(entry.map(|entry| LogPoint { index: entry.index, id: entry.id }))
     }

@@ -7,11 +7,9 @@
     reason = "the test runner shows what a failed test said"
 )]
 
-mod private_postgres;
-
 use std::process::{Command, Output};
 
-use private_postgres::PrivatePostgres;
+use private_databases::PrivatePostgres;
 
 fn invoices(args: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_invoices")).args(args).output().unwrap();

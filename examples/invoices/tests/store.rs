@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the test runner shows what a failed test said")]
 
-mod private_postgres;
-
 use std::sync::Barrier;
 
 use invoices::store::{self, Invoice, InvoiceStore, Pass, StaleFence, Written};
-use private_postgres::PrivatePostgres;
+use private_databases::PrivatePostgres;
 
 const LOCK: &str = "nightly-invoices:2026-11";
 

@@ -26,6 +26,8 @@ pub(super) async fn open(
     check_beginning(&core)?;
     let fresh = core.segments().is_empty();
     let mut ops = trimmed.as_ref().map(repair).unwrap_or_default();
+    // A process that was killed may have named files whose names would not outlive a power cut.
+    ops.push(DiskOp::SyncDir);
     let boot = Record::Boot(core.state().boot + 1);
     if fresh {
         core.begin_segment(&mut ops, 0);

@@ -3,6 +3,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::disk::MemoryDisk;
+use crate::world::{DiskLane, DiskOp};
 
 const STORAGE: StorageId = 0x5701;
 
@@ -199,6 +200,46 @@ fn bytes_since_counts_the_records_behind_an_entry() {
     assert_eq!((log.bytes_since(0), log.bytes_since(2)), (2 * one, 0));
 }
 
+/// A disk whose process is always killed before it comes to making names durable.
+struct WithoutNames(Arc<MemoryDisk>);
+
+impl Disk for WithoutNames {
+    fn submit(&self, lane: DiskLane, mut ops: Vec<DiskOp>, done: DiskDone) {
+        ops.retain(|op| !matches!(op, DiskOp::SyncDir));
+        self.0.submit(lane, ops, done);
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn len(&self, file: &str) -> io::Result<u64> {
+        self.0.len(file)
+    }
+
+    fn read_at(&self, file: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.0.read_at(file, offset, len)
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.0.free_bytes()
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_is_durable_once_the_log_is_open_again() {
+    let disk = Arc::new(MemoryDisk::new());
+    open(&disk);
+    let killed = Arc::new(WithoutNames(disk.clone()));
+    let opened = Log::open_with(killed, STORAGE, small()).now_or_never().unwrap();
+    append_one_by_one(&opened.unwrap().0, 0..40);
+    assert!(disk.list().unwrap().len() > 1, "several segments");
+
+    open(&disk);
+    disk.crash(|_| 0);
+    assert_eq!(indexes(&open(&disk).0, 0..99), (0..40).collect::<Vec<_>>());
+}
+
 #[test]
 fn the_witness_vouches_for_committed_entries_well_before_the_end_only() {
     let disk = Arc::new(MemoryDisk::new());
@@ -210,6 +251,17 @@ fn the_witness_vouches_for_committed_entries_well_before_the_end_only() {
     assert!((90..97).contains(&point.index), "{point:?}");
     assert!(log.bytes_since(point.index) >= WITNESS_LAG_BYTES);
     assert_eq!(log.witness_point(7).unwrap(), Some(LogPoint { index: 7, id: id(7, 1) }));
+}
+
+#[test]
+fn the_witness_does_not_vouch_for_a_purge_that_may_not_be_durable() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (log, _) = open(&disk);
+    append_one_by_one(&log, 0..20);
+    disk.set_capacity(Some(0));
+    log.purge(24, id(24, 1), Box::new(|_| ()));
+    assert_eq!(log.purged().map(|point| point.index), Some(24));
+    assert_eq!(log.witness_point(24).unwrap(), None);
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
             Happening::Acquired { from_queue: true, fence, .. }
                 if entry.first_at > healed
                     && Some(entry.term) == last_term
-                    && event.home.is_some_and(is_gone) =>
+                    && event.home.is_some_and(is_gone)
+                    && !asks_again(journal, entry, event) =>
             {
                 gone.insert(fence);
                 cost_since.get_or_insert(entry.first_at);
@@ -130,6 +131,12 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
         }
     }
     longest
+}
+
+/// Whether the client of a grant was heard of in the entry that granted it, or later.
+fn asks_again(journal: &Journal, granted: &Entry, event: &Event) -> bool {
+    let since = journal.entries.range(granted.index..).map(|(_, entry)| entry);
+    since.flat_map(|entry| &entry.ops).any(|op| is_about(op, &event.key))
 }
 
 /// The last start of each node that has spoken.
@@ -194,6 +201,11 @@ mod tests {
         let probe = |ms: u64| Probe { lock: 0, asked: 0, granted: Some((2_000 + ms) * MS) };
         assert_eq!(check(&rows(2_100), &[probe(2_100)]), []);
         assert!(check(&rows(2_600), &[probe(2_600)])[0].what.contains("for 2500 ms"));
+        // The first of them has come back: what it cost is its own affair.
+        let mut back = rows(2_600);
+        let renewal = Op::Renew { lock: name(0), key: super::super::sample::key(2), ttl: None };
+        back.entries.get_mut(&2).unwrap().ops.push(renewal);
+        assert_eq!(check(&back, &[probe(2_600)]), []);
     }
 
     #[test]
