@@ -203,7 +203,7 @@ impl LockTable {
             let waiter = record.remove_waiter(next).expect("the waiter was there a moment ago");
             self.timers.clear(waiter.waiting.until, waiter.ticket);
             self.waiting.remove(&waiter.key);
-            if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
+            if planted(Bug::WaiterGrantedTwice) && waiter.goes_on_waiting(self.now) {
                 self.put_back(name, waiter.clone());
             }
             if !self.grant_from_queue(name, waiter) {

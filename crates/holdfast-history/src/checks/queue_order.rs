@@ -3,7 +3,8 @@
 //!
 //! A waiter whose node is cut off, or too slow to take a grant, is rightly passed over. So only waiters of one node are
 //! compared, which are passed over together; or any in times that were healthy throughout and in which all grants were
-//! taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered.
+//! taken. Of a lock that several may hold at once, waiters of one node may be granted at once, and one of them take it too
+//! late: there, too, all grants must have been taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -41,7 +42,7 @@ pub(super) fn check(lock: &Lock<'_>, history: &History, clock: Clock) -> Vec<Vio
                 violations.entry(key).or_insert_with(|| violation(ahead, call, grant, read));
             }
         }
-        for (ahead, behind, grant) in passed_over(queue, read, history, &times) {
+        for (ahead, behind, grant) in passed_over(queue, read, lock, history, &times) {
             let key = (ahead.call.id, grant.id);
             violations.entry(key).or_insert_with(|| violation(ahead, behind.call, grant, read));
         }
@@ -200,6 +201,7 @@ impl<'a, 'b> Newcomers<'a, 'b> {
 fn passed_over<'a, 'b>(
     queue: Vec<&'b Waiter<'a>>,
     read: &Operation,
+    lock: &Lock<'_>,
     history: &History,
     times: &HealthyTimes,
 ) -> Vec<(&'b Waiter<'a>, &'b Waiter<'a>, &'a Operation)> {
@@ -211,8 +213,10 @@ fn passed_over<'a, 'b>(
             kept.is_longer_than(fence, grant.completed).then_some((*ahead, *behind, grant))
         };
         let is_rightly_ahead = |(_, behind, grant): &(&Waiter<'_>, &Waiter<'_>, &Operation)| {
-            are_together(ahead, behind)
-                || were_all_reached(grant, read, times) && were_all_taken(grant, read, history)
+            let are_together = are_together(ahead, behind);
+            are_together && lock.is_plain
+                || (are_together || were_all_reached(grant, read, times))
+                    && were_all_taken(grant, read, history)
         };
         pairs.extend(queue[at + 1..].iter().filter_map(went_first).find(is_rightly_ahead));
     }
@@ -334,6 +338,21 @@ mod tests {
         story.waits("c", 90..5_000, 200, 9_000).granted(2);
         story.waits("b", 4_600..6_000, 200, 9_000).granted(3);
         story.assert_clean();
+    }
+
+    #[test]
+    fn of_two_of_one_node_that_were_granted_at_once_one_may_take_it_too_late() {
+        let tell = |other_fence| {
+            let mut story = Story::default();
+            queue_of_two(&mut story);
+            story.at("db").takes_waiting((1, 2), "b", 100..6_000, 200, 9_000).granted(4);
+            story.at("db").takes_waiting((1, 2), "c", 90..5_000, 200, 9_000).granted(3);
+            story.at("another").acquires("d", 4_500..4_600, 1_000).granted(other_fence);
+            story
+        };
+        // Nobody was told of fence 2: it may have been b's.
+        tell(5).assert_clean();
+        tell(2).assert_found(QueueOrder, "b waited ahead of c");
     }
 
     #[test]
