@@ -6,11 +6,11 @@
 use crate::ending::{Cause, Ending};
 use crate::ids::AttemptKey;
 use crate::lease::{Asked, Lease};
-use crate::lock::{Hold, Lock};
+use crate::lock::{Hold, Lock, Waiter};
 use crate::name::{LockName, Metadata, Owner};
 use crate::share::{Permits, Share};
 use crate::table::LockTable;
-use crate::time::Ttl;
+use crate::time::{ClusterTime, Ttl};
 
 /// A bug that can be planted. Each stands for an error that is easily made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,6 +191,14 @@ impl LockTable {
             asked_metadata: None,
         };
         self.admit(lock, hold, false);
+    }
+}
+
+impl Waiter {
+    /// Whether it keeps its place although it is granted: while its wait lasts, and while the lock is then full, so that
+    /// it gets it once each time.
+    pub(crate) fn goes_on_waiting(&self, now: ClusterTime) -> bool {
+        self.waiting.until > now && self.share == Share::Exclusive
     }
 }
 

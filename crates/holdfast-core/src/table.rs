@@ -241,7 +241,7 @@ impl LockTable {
                 continue;
             }
             let waiter = self.take_waiter(name, next);
-            if planted(Bug::WaiterGrantedTwice) && waiter.waiting.until > self.now {
+            if planted(Bug::WaiterGrantedTwice) && waiter.goes_on_waiting(self.now) {
                 self.put_back(name, waiter.clone());
             }
             if !self.grant_from_queue(name, waiter) {

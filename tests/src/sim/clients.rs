@@ -192,12 +192,14 @@ impl Client {
         let mut came = Came::NotDone;
         for _ in 0..4 {
             let hangs_up =
-                (wish.wait_ms > 0 && one_in(12)).then(|| Duration::from_millis(below(wish.wait_ms)));
+                (wish.wait_ms > 0 && one_in(8)).then(|| Duration::from_millis(below(wish.wait_ms)));
             came = self.acquire_once(wish, hangs_up).await;
             match came {
                 // One in five gives up for good.
                 Came::NotDone | Came::Unknown if !one_in(5) && (hangs_up.is_none() || one_in(2)) => {
-                    SimRuntime::sleep(Duration::from_millis(10 + below(200))).await;
+                    // Some come back before word of their hanging up is there.
+                    let pause = if one_in(2) { below(10) } else { 10 + below(200) };
+                    SimRuntime::sleep(Duration::from_millis(pause)).await;
                 }
                 _ => break,
             }
@@ -367,7 +369,7 @@ impl Client {
 
     fn new_wish(&mut self, lock: u64, holding: Holding) -> Wish {
         let is_patient = one_in(12);
-        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 0, 800, 4_000]) };
+        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 800, 4_000]) };
         let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
         let share = holding.wish(self.limits.get(&lock).copied());
         Wish { lock, attempt: self.new_attempt(), ttl_ms, wait_ms, share }

@@ -22,9 +22,9 @@ pub(crate) enum Holding {
 const LIMIT_SET_MAX: u64 = 6;
 
 impl Holding {
-    /// Half of the locks are held alone.
+    /// Most locks are held alone.
     pub(crate) fn draw(mut below: impl FnMut(u64) -> u64) -> Self {
-        match below(4) {
+        match below(5) {
             0 => Self::ReadersAndWriters,
             1 => Self::Permits { limit: [2, 3, 5][usize::try_from(below(3)).expect("few")] },
             _ => Self::Alone,

@@ -3,8 +3,10 @@
 //!
 //! A waiter whose node is cut off, or too slow to take a grant, is rightly passed over. So only waiters of one node are
 //! compared, which are passed over together; or any in times that were healthy throughout and in which all grants were
-//! taken. And only a waiter counts as passed over that has kept its place: it made one call, which was answered. Of two at
-//! one node both have to have kept it: one who comes anew may find the lock free before the other has been heard of again.
+//! taken. Of a lock that several may hold at once, waiters of one node may be granted at once, and one of them take it too
+//! late: there, too, all grants must have been taken. And only a waiter counts as passed over that has kept its place: it
+//! made one call, which was answered. Of two at one node both have to have kept it: one who comes anew may find the lock
+//! free before the other has been heard of again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -42,7 +44,7 @@ pub(super) fn check(lock: &Lock<'_>, history: &History, clock: Clock) -> Vec<Vio
                 violations.entry(key).or_insert_with(|| violation(ahead, call, grant, read));
             }
         }
-        for (ahead, behind, grant) in passed_over(queue, read, history, &times) {
+        for (ahead, behind, grant) in passed_over(queue, read, lock, history, &times) {
             let key = (ahead.call.id, grant.id);
             violations.entry(key).or_insert_with(|| violation(ahead, behind.call, grant, read));
         }
@@ -203,6 +205,7 @@ impl<'a, 'b> Newcomers<'a, 'b> {
 fn passed_over<'a, 'b>(
     queue: Vec<&'b Waiter<'a>>,
     read: &Operation,
+    lock: &Lock<'_>,
     history: &History,
     times: &HealthyTimes,
 ) -> Vec<(&'b Waiter<'a>, &'b Waiter<'a>, &'a Operation)> {
@@ -214,8 +217,10 @@ fn passed_over<'a, 'b>(
             kept.is_longer_than(fence, grant.completed).then_some((*ahead, *behind, grant))
         };
         let is_rightly_ahead = |(_, behind, grant): &(&Waiter<'_>, &Waiter<'_>, &Operation)| {
-            (are_together(ahead, behind) && behind.is_one_call)
-                || were_all_reached(grant, read, times) && were_all_taken(grant, read, history)
+            let are_together = are_together(ahead, behind) && behind.is_one_call;
+            are_together && lock.is_plain
+                || (are_together || were_all_reached(grant, read, times))
+                    && were_all_taken(grant, read, history)
         };
         pairs.extend(queue[at + 1..].iter().filter_map(went_first).find(is_rightly_ahead));
     }
@@ -347,6 +352,21 @@ mod tests {
         story.waits("c", 90..4_500, 200, 4_000).unknown();
         story.waits("c", 4_600..5_000, 200, 4_000).granted(2);
         story.assert_clean();
+    }
+
+    #[test]
+    fn of_two_of_one_node_that_were_granted_at_once_one_may_take_it_too_late() {
+        let tell = |other_fence| {
+            let mut story = Story::default();
+            queue_of_two(&mut story);
+            story.at("db").takes_waiting((1, 2), "b", 100..6_000, 200, 9_000).granted(4);
+            story.at("db").takes_waiting((1, 2), "c", 90..5_000, 200, 9_000).granted(3);
+            story.at("another").acquires("d", 4_500..4_600, 1_000).granted(other_fence);
+            story
+        };
+        // Nobody was told of fence 2: it may have been b's.
+        tell(5).assert_clean();
+        tell(2).assert_found(QueueOrder, "b waited ahead of c");
     }
 
     #[test]

@@ -23,6 +23,13 @@ struct Waiter {
     until_ms: u64,
 }
 
+impl Waiter {
+    /// An early one of many calls may be forgotten.
+    fn counted_homes(&self) -> &[Home] {
+        &self.homes[self.homes.len().saturating_sub(HOMES_COUNTED)..]
+    }
+}
+
 #[derive(Default)]
 struct Queue {
     /// By order of coming.
@@ -92,9 +99,7 @@ impl<'a> Model<'a> {
             word.is_some_and(|(boot, until)| *boot == home.boot && *until > now_ms)
                 && !unsettled.0.contains(&home.node.0)
         };
-        // An early one of many calls may be forgotten.
-        let homes = &waiter.homes[waiter.homes.len().saturating_sub(HOMES_COUNTED)..];
-        homes.iter().any(speaks) && !unsettled.1.contains(&waiter.key)
+        waiter.counted_homes().iter().any(speaks) && !unsettled.1.contains(&waiter.key)
     }
 
     fn take(
@@ -111,7 +116,10 @@ impl<'a> Model<'a> {
                 self.queues.entry(&event.lock).or_default().waiting.insert(self.places, waiter);
             }
             Happening::Changed { .. } => {}
-            Happening::Left(_) => {
+            Happening::Left(cause) => {
+                if cause == Cause::Abandoned {
+                    self.look_at_abandoned(entry, event);
+                }
                 let queue = self.queues.entry(&event.lock).or_default();
                 queue.waiting.retain(|_, waiter| waiter.key != event.key);
             }
@@ -141,6 +149,24 @@ impl<'a> Model<'a> {
             let (index, lock, key, before) = (entry.index, event.lock.as_str(), event.key, before.key);
             let what = format!(
                 "entry {index}: {lock} is granted to {key:?} past {before:?}, who waits and is there"
+            );
+            self.violations.push(Violation::new(NAME, what));
+        }
+    }
+
+    /// Nobody loses his place as long as one of his calls waits.
+    fn look_at_abandoned(&mut self, entry: &Entry, event: &holdfast_core::Event) {
+        let mut waiting = self.queues.get(&event.lock).into_iter().flat_map(|queue| queue.waiting.values());
+        let Some(waiter) = waiting.find(|waiter| waiter.key == event.key) else { return };
+        let is_given_up = |call: &Home| {
+            let is_it =
+                |op: &Op| matches!(op, Op::Abandon { key, home, .. } if (key, home) == (&event.key, call));
+            entry.ops.iter().any(is_it)
+        };
+        if let Some(other) = waiter.counted_homes().iter().find(|home| !is_given_up(home)) {
+            let (index, lock, key, node) = (entry.index, event.lock.as_str(), event.key, other.node);
+            let what = format!(
+                "entry {index}: {key:?} loses its place in the queue of {lock}, although it waits at node {node}, too"
             );
             self.violations.push(Violation::new(NAME, what));
         }
@@ -303,7 +329,7 @@ mod tests {
     use holdfast_core::{Answer, Permits, Share};
 
     use super::super::sample::{
-        Row, acquire, acquire_share, acquired, ended, journal, queued, release, set_limit,
+        Row, acquire, acquire_share, acquired, ended, home, journal, key, left, queued, release, set_limit,
     };
     use super::*;
 
@@ -350,6 +376,20 @@ mod tests {
         assert!(check(&journal(rows))[0].what.contains("90 ms after its wait was over"));
         let rows = [two_wait(1_500), vec![granted(1_000, 9)]].concat();
         assert!(check(&journal(rows))[0].what.contains("who does not wait"));
+    }
+
+    #[test]
+    fn one_who_loses_his_place_with_one_of_two_calls_is_found() {
+        let abandon =
+            |node| Op::Abandon { lock: LockName::new("db").unwrap(), key: key(2), home: home(node) };
+        let given_up = |abandons: &[u64]| {
+            let ops = abandons.iter().map(|node| (abandon(*node), Ok(Answer::Done))).collect();
+            let again = (15, vec![(acquire(2, 2, 1_000, 1_500), Ok(Answer::Done))], vec![]);
+            let rows = [two_wait(1_500), vec![again, (30, ops, vec![left(2, Cause::Abandoned)])]].concat();
+            found(rows)
+        };
+        assert_eq!(given_up(&[1, 2]), [""; 0]);
+        assert!(given_up(&[1])[0].contains("although it waits at node 2, too"));
     }
 
     fn takes(taken: u64, limit: u64) -> Share {

@@ -65,6 +65,10 @@ pub(super) fn queued(number: u8) -> Event {
     event(number, Happening::Queued)
 }
 
+pub(super) fn left(number: u8, cause: Cause) -> Event {
+    event(number, Happening::Left(cause))
+}
+
 pub(super) fn acquired(number: u8, fence: u64, from_queue: bool) -> Event {
     let (fence, ttl, metadata) = (Fence(fence), Ttl::from_ms(1_000).unwrap(), Metadata::default());
     let expires_in_ms = ttl.ms();
