@@ -72,6 +72,10 @@ fn wish(share: Share) -> (Mode, Option<u32>, Option<u32>) {
 }
 
 fn outcome(line: &Line, is_doubled: bool) -> Outcome {
+    if is_doubled && matches!(line.deed, Deed::SetLimit(_)) {
+        // A copy may set it later, whatever was said of the first.
+        return Outcome::unknown("a copy may be on its way".into());
+    }
     match &line.came {
         Came::Granted(fence, expires_in_ms) => {
             Outcome::Ok(Answer::Granted { fence: *fence, ttl_ms: line.ttl_ms, expires_in_ms: *expires_in_ms })
@@ -81,8 +85,6 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
             holders: holders.iter().map(|(summary, share)| holder_seen(summary, *share)).collect(),
             queue: queue.iter().map(|owner| owner.as_str().into()).collect(),
         }),
-        // A copy may set it again later.
-        Came::LimitSet if is_doubled => Outcome::unknown("a copy may be on its way".into()),
         Came::LimitSet => limited(line),
         Came::Refused(rejection) => refused(rejection),
         Came::WaitTimeout => code(Code::WaitTimeout),
@@ -180,5 +182,19 @@ mod tests {
         let three = Share::Permits(Permits::new(5, 3).unwrap());
         let takes = |attempt, at_ms| granted(attempt, three, attempt.into(), at_ms);
         assert!(check(&[takes(1, 10), takes(2, 500)], &[])[0].what.contains("6 permits of 5"));
+    }
+    #[test]
+    fn a_limit_whose_change_was_refused_may_be_set_by_a_copy_of_the_call() {
+        let takes = |attempt: u8, limit, at_ms| {
+            granted(attempt, Share::Permits(Permits::new(limit, 3).unwrap()), attempt.into(), at_ms)
+        };
+        let refused = Line {
+            deed: Deed::SetLimit(6),
+            came: Came::Refused(Rejection::NoLimit),
+            ..granted(3, Share::Exclusive, 0, 5)
+        };
+        let lines = [refused, takes(1, 3, 10), takes(2, 6, 500)];
+        assert_eq!(check(&lines, &[5 * MS]), []);
+        assert!(!check(&lines, &[]).is_empty());
     }
 }
