@@ -9,7 +9,9 @@ mod many;
 mod problem;
 mod request;
 mod session;
+mod steering;
 mod token;
+mod watching;
 
 pub use answer::{
     Cluster, Digest, Fenced, Grant, GrantMany, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState,
@@ -28,4 +30,9 @@ pub use session::{
     OpenSessionRequest, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, SessionTokenRequest,
     parse_session_id,
 };
+pub use steering::{
+    AttemptRequest, AttemptState, AttemptStatus, CheckRequest, FenceCheck, ForceLeaveRequest, ForceLeft,
+    ForceReleaseRequest, ForceReleased,
+};
 pub use token::{Token, TokenError};
+pub use watching::{EventReset, LockEvent, PastHold, PastHolds, Why};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Intervention;
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
 use crate::name::{LockName, Metadata, Owner};
 use crate::several::{Item, Place, Several};
@@ -127,6 +128,29 @@ pub enum Op {
     RenewSession(SessionRef),
     /// Free all that the session holds and give up all that it waits for.
     EndSession(SessionRef),
+    /// An operator ends a hold.
+    ForceRelease {
+        /// The lock.
+        lock: LockName,
+        /// Only this grant.
+        fence: Fence,
+        /// Who, and why.
+        by: Intervention,
+    },
+    /// An operator takes those of an owner out of the queue.
+    ForceLeave {
+        /// The lock.
+        lock: LockName,
+        /// All of this owner's attempts that wait.
+        owner: Owner,
+        /// Who, and why.
+        by: Intervention,
+    },
+    /// What the leader's clock on the wall shows, for people only.
+    TellWallClock {
+        /// In milliseconds since 1970.
+        unix_ms: u64,
+    },
 }
 
 /// A session, named by somebody who shows that it is his.

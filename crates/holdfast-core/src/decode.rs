@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use crate::name::{LockName, Metadata, NameError, Owner};
+use crate::name::{LockName, Metadata, NameError, Owner, Reason};
 
 /// Takes a text that its type accepts, without a copy in between.
 struct Checked<T>(fn(&str) -> Result<T, NameError>);
@@ -47,6 +47,12 @@ impl<'de> Deserialize<'de> for LockName {
 }
 
 impl<'de> Deserialize<'de> for Owner {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Checked(Self::new))
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Checked(Self::new))
     }

@@ -25,7 +25,7 @@ impl LockTable {
         let grant = self.grant_of(&hold);
         if is_news {
             let what = Happening::Changed { fence: grant.fence, metadata: metadata.clone() };
-            self.note_changed(name, hold.owner, *key, what);
+            self.note_changed(name, (hold.owner, *key, hold.share), what);
         }
         Ok(Answer::Granted(grant))
     }

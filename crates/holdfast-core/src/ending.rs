@@ -43,6 +43,29 @@ pub enum Cause {
     SessionEnded,
 }
 
+impl Cause {
+    /// As it is written for people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Forced => "forced",
+            Self::Abandoned => "abandoned",
+            Self::WaitTimeout => "wait_timeout",
+            Self::Unclaimed => "unclaimed",
+            Self::LimitChanged => "limit_changed",
+            Self::HandedOver => "handed_over",
+            Self::SessionExpired => "session_expired",
+            Self::SessionEnded => "session_ended",
+        }
+    }
+
+    /// Whether an attempt that has only waited is told of it when it comes back.
+    pub(crate) fn is_remembered_of_waiters(self) -> bool {
+        matches!(self, Self::Released | Self::Forced | Self::SessionExpired | Self::SessionEnded)
+    }
+}
+
 /// What is remembered of an ended attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
@@ -62,6 +85,7 @@ impl Ending {
     pub(crate) fn fence(&self) -> Option<Fence> {
         self.fence.map(|fence| Fence(fence.get()))
     }
+
     /// What a renewal or another acquire under the same token is told.
     pub(crate) fn rejection(&self) -> Rejection {
         match self.cause {

@@ -1,15 +1,22 @@
-//! What happened: told to whoever waits, in the order in which it happened.
+//! What happened: told to whoever waits or watches, in the order in which it happened.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::ending::Cause;
 use crate::ids::{AttemptKey, Fence, Home};
-use crate::name::{LockName, Metadata, Owner};
-use crate::time::Ttl;
+use crate::name::{LockName, Metadata, Owner, Reason};
+use crate::share::Share;
+use crate::time::{ClusterTime, Ttl};
 
 /// One change of one lock, numbered by one replicated counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The same on every replica; goes up by one with each event.
     pub seq: u64,
+    /// When it happened.
+    pub at: ClusterTime,
     /// The lock.
     pub lock: LockName,
     /// Whose attempt it concerns.
@@ -19,12 +26,61 @@ pub struct Event {
     /// Where the client of an attempt that has just queued up or got the lock is connected; none if it may be several
     /// places.
     pub home: Option<Home>,
+    /// How much of the lock it holds, held or waits for.
+    pub share: Share,
     /// What happened to it.
     pub what: Happening,
+    /// Of an operator's doing.
+    pub by: Option<Arc<Intervention>>,
 }
 
-/// What can happen to an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Event {
+    /// What it is called among those who watch.
+    pub fn kind(&self) -> &'static str {
+        match &self.what {
+            Happening::Queued => "queued",
+            Happening::Left(_) => "left",
+            Happening::Acquired { .. } => "acquired",
+            Happening::Changed { .. } => "changed",
+            Happening::Ended { cause, .. } => match cause {
+                Cause::Expired | Cause::SessionExpired => "expired",
+                Cause::Forced => "forced",
+                Cause::HandedOver => "handed_over",
+                _ => "released",
+            },
+        }
+    }
+
+    /// Why something ended; none where nothing did.
+    pub fn cause(&self) -> Option<Cause> {
+        match &self.what {
+            Happening::Left(cause) | Happening::Ended { cause, .. } => Some(*cause),
+            Happening::Queued | Happening::Acquired { .. } | Happening::Changed { .. } => None,
+        }
+    }
+
+    /// Of the hold that it is about; none where it is about a wait.
+    pub fn fence(&self) -> Option<Fence> {
+        match &self.what {
+            Happening::Acquired { fence, .. }
+            | Happening::Ended { fence, .. }
+            | Happening::Changed { fence, .. } => Some(*fence),
+            Happening::Queued | Happening::Left(_) => None,
+        }
+    }
+}
+
+/// An operator's doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intervention {
+    /// Who.
+    pub by: Owner,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What can happen to an attempt. The order of the variants is the encoding: append, never insert or reorder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Happening {
     /// It took its place in the queue.
     Queued,

@@ -155,7 +155,7 @@ impl LockTable {
             self.note_left(&place.lock, waiter, cause);
             self.unsettled.push_back(place.lock.clone());
         }
-        if cause == Cause::Released {
+        if matches!(cause, Cause::Released | Cause::Forced) {
             self.endings.remember(whole, Ending::new(cause, None, self.now));
         }
     }

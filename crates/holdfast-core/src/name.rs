@@ -117,6 +117,27 @@ impl fmt::Display for Owner {
     }
 }
 
+/// Why an operator did something: 1 to 512 bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Reason(Arc<str>);
+
+impl Reason {
+    /// Longest text, in bytes.
+    pub const LEN_MAX: usize = 512;
+
+    /// Checks the limits.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        check(text, Self::LEN_MAX)?;
+        Ok(Self(text.into()))
+    }
+
+    /// The text as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// What a holder says about itself: compact JSON text, at most 1 KiB. Opaque to the rules.
 ///
 /// The empty object is no metadata at all and takes no memory. Few have any: it is as small as can be for those without.

@@ -68,6 +68,11 @@ pub enum Answer {
         /// How many locks it held.
         released: u64,
     },
+    /// These attempts have left the queue.
+    Left {
+        /// How many; 0 where this call is a repetition.
+        count: u64,
+    },
 }
 
 /// Holds of one attempt, as their holder is told of them.
@@ -170,6 +175,9 @@ pub enum Rejection {
     /// The session holds and waits for as much as one can.
     #[error("the session has no room")]
     SessionFull,
+    /// Nobody of that label waits for the lock.
+    #[error("nobody of that owner waits for the lock")]
+    NoSuchWaiter,
 }
 
 fn in_use(limit: &Option<u32>) -> String {

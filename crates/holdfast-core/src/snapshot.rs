@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 
 use crate::ending::{Ending, Endings};
+use crate::event::Event;
+use crate::event_history::EventHistory;
 use crate::ids::{AttemptKey, ClusterId, SessionId};
 use crate::lock::Lock;
 use crate::many::{Many, ManyBook};
@@ -22,6 +24,7 @@ use crate::table::LockTable;
 use crate::time::ClusterTime;
 use crate::timers::Timers;
 use crate::waits::Waits;
+use crate::wall_clock::WallClock;
 
 /// Version of the stream; readers refuse newer ones.
 const FORMAT: u16 = 1;
@@ -39,6 +42,7 @@ enum Record {
     Many(AttemptKey, Arc<Many>),
     Session(SessionId, Session),
     EndedSession(SessionId, EndedSession),
+    Event(Event),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +60,8 @@ struct Header {
     many: u64,
     sessions: u64,
     ended_sessions: u64,
+    events: u64,
+    wall_clock: WallClock,
 }
 
 /// Why a stream is no snapshot.
@@ -81,6 +87,8 @@ enum Position {
     ManyAfter(Option<AttemptKey>),
     SessionsAfter(Option<SessionId>),
     EndedSessionsAfter(Option<SessionId>),
+    /// How many of them are written.
+    EventsFrom(usize),
     End,
 }
 
@@ -95,6 +103,7 @@ pub struct SnapshotView {
     many: OrdMap<AttemptKey, Arc<Many>>,
     sessions: OrdMap<SessionId, Session>,
     ended_sessions: OrdMap<SessionId, EndedSession>,
+    events: Vector<Event>,
     position: Position,
 }
 
@@ -147,9 +156,16 @@ impl SnapshotView {
             Position::EndedSessionsAfter(last) => {
                 match write_after(piece, &self.ended_sessions, last, Record::EndedSession) {
                     Some(last) => Position::EndedSessionsAfter(Some(last)),
-                    None => Position::End,
+                    None => Position::EventsFrom(0),
                 }
             }
+            Position::EventsFrom(at) => match self.events.get(*at) {
+                Some(event) => {
+                    write_record(piece, &Record::Event(event.clone()));
+                    Position::EventsFrom(at + 1)
+                }
+                None => Position::End,
+            },
             Position::End => Position::End,
         }
     }
@@ -191,6 +207,7 @@ pub struct SnapshotReader {
     many: OrdMap<AttemptKey, Arc<Many>>,
     sessions: OrdMap<SessionId, Session>,
     ended_sessions: OrdMap<SessionId, EndedSession>,
+    events: Vector<Event>,
 }
 
 impl SnapshotReader {
@@ -227,6 +244,7 @@ impl SnapshotReader {
             Record::Many(key, many) => drop(self.many.insert(key, many)),
             Record::Session(id, session) => drop(self.sessions.insert(id, session)),
             Record::EndedSession(id, ended) => drop(self.ended_sessions.insert(id, ended)),
+            Record::Event(event) => self.events.push_back(event),
         }
         Ok(())
     }
@@ -239,7 +257,8 @@ impl SnapshotReader {
             && self.endings.len() as u64 == header.endings
             && self.many.len() as u64 == header.many
             && self.sessions.len() as u64 == header.sessions
-            && self.ended_sessions.len() as u64 == header.ended_sessions;
+            && self.ended_sessions.len() as u64 == header.ended_sessions
+            && self.events.len() as u64 == header.events;
         if !complete {
             return Err(SnapshotError::Incomplete);
         }
@@ -249,7 +268,8 @@ impl SnapshotReader {
         if !are_known || !many.is_of(&self.locks) {
             return Err(SnapshotError::Malformed);
         }
-        Ok(LockTable::restore(header, self.locks, endings, many, sessions))
+        let history = EventHistory::restore(self.events, header.seq).ok_or(SnapshotError::Malformed)?;
+        Ok(LockTable { history, ..LockTable::restore(header, self.locks, endings, many, sessions) })
     }
 }
 
@@ -288,6 +308,8 @@ impl LockTable {
             many: self.many.records().len() as u64,
             sessions: self.sessions.live().len() as u64,
             ended_sessions: self.sessions.ended_map().len() as u64,
+            events: self.history.kept().len() as u64,
+            wall_clock: self.wall_clock.clone(),
         };
         SnapshotView {
             header,
@@ -296,6 +318,7 @@ impl LockTable {
             many: self.many.records().clone(),
             sessions: self.sessions.live().clone(),
             ended_sessions: self.sessions.ended_map().clone(),
+            events: self.history.kept().clone(),
             position: Position::Header,
         }
     }
@@ -353,6 +376,7 @@ impl LockTable {
             locks,
             endings,
             nodes: header.nodes,
+            wall_clock: header.wall_clock,
             sessions,
             timers,
             many,

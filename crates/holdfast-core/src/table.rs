@@ -8,6 +8,7 @@ use imbl::OrdMap;
 use crate::command::{Group, Op};
 use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
+use crate::event_history::EventHistory;
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
 use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
@@ -21,6 +22,7 @@ use crate::share::Share;
 use crate::time::ClusterTime;
 use crate::timers::{Due, Timers};
 use crate::waits::Waits;
+use crate::wall_clock::WallClock;
 
 /// What one entry of the log came to.
 #[derive(Debug, Default)]
@@ -48,6 +50,8 @@ pub struct LockTable {
     pub(crate) endings: Endings,
     pub(crate) nodes: Nodes,
     pub(crate) sessions: Sessions,
+    pub(crate) history: EventHistory,
+    pub(crate) wall_clock: WallClock,
     /// Derived.
     pub(crate) timers: Timers,
     /// Attempts at many locks.
@@ -81,7 +85,9 @@ impl LockTable {
         self.endings.forget_old(self.now, |_, _| {});
         self.sessions.forget_old(self.now);
         let outcomes = group.ops.iter().map(|op| self.run(op)).collect();
-        Applied { outcomes, events: std::mem::take(&mut self.events) }
+        let events = std::mem::take(&mut self.events);
+        events.iter().for_each(|event| self.history.push(event));
+        Applied { outcomes, events }
     }
 
     fn run(&mut self, op: &Op) -> Outcome {
@@ -111,6 +117,12 @@ impl LockTable {
             Op::AcquireMany(attempt) => self.acquire_many(attempt),
             Op::RenewMany { key, named, ttl } => self.renew_many(key, named.as_ref(), *ttl),
             Op::ReleaseMany { key, named } => self.release_many(key, named.as_ref()),
+            Op::ForceRelease { lock, fence, by } => self.force_release(lock, *fence, by),
+            Op::ForceLeave { lock, owner, by } => self.force_leave(lock, owner, by),
+            Op::TellWallClock { unix_ms } => {
+                self.wall_clock.note(self.now, *unix_ms);
+                Ok(Answer::Done)
+            }
         }
     }
 
@@ -148,6 +160,11 @@ impl LockTable {
     /// The number of the last event.
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// What the clock on the wall showed then, in milliseconds since 1970, for people only; none if no leader has told.
+    pub fn wall_clock(&self, at: ClusterTime) -> Option<u64> {
+        self.wall_clock.at(at)
     }
 
     /// Whether this grant is in force.
@@ -356,7 +373,7 @@ impl LockTable {
             metadata: hold.metadata.clone(),
             from_queue,
         };
-        let event = self.event(name, hold.owner.clone(), hold.key, hold.home(), what);
+        let event = self.event(name, (hold.owner.clone(), hold.key, hold.share), hold.home(), what);
         self.events.push(event);
         let lock = self.lock_entry(name);
         lock.limit = lock.limit.or(hold.share.limit());
@@ -405,18 +422,19 @@ impl LockTable {
             self.drop_place(&hold.key, ending);
         }
         let what = Happening::Ended { fence: hold.fence, cause, held_ms };
-        let event = self.event(name, hold.owner, hold.key, None, what);
+        let event = self.event(name, (hold.owner, hold.key, hold.share), None, what);
         self.events.push(event);
     }
 
     /// Tells that a waiter, already taken out of its queue, has left.
     pub(crate) fn note_left(&mut self, name: &LockName, waiter: Waiter, cause: Cause) {
         self.strike_off(name, &waiter);
-        if matches!(cause, Cause::Released | Cause::SessionExpired | Cause::SessionEnded) {
+        if cause.is_remembered_of_waiters() {
             let ending = Ending::new(cause, None, self.now);
             self.endings.remember(waiter.key, ending);
         }
-        let event = self.event(name, waiter.owner, waiter.key, None, Happening::Left(cause));
+        let who = (waiter.owner, waiter.key, waiter.share);
+        let event = self.event(name, who, None, Happening::Left(cause));
         self.events.push(event);
         self.leave_with(&waiter.key, cause);
     }
@@ -430,26 +448,26 @@ impl LockTable {
 
     pub(crate) fn note_queued(&mut self, name: &LockName, waiter: &Waiter) {
         let home = waiter.homes.sole();
-        let event = self.event(name, waiter.owner.clone(), waiter.key, home, Happening::Queued);
+        let who = (waiter.owner.clone(), waiter.key, waiter.share);
+        let event = self.event(name, who, home, Happening::Queued);
         self.events.push(event);
     }
 
     /// Tells that a holder says something else about itself.
-    pub(crate) fn note_changed(&mut self, name: &LockName, owner: Owner, key: AttemptKey, what: Happening) {
-        let event = self.event(name, owner, key, None, what);
+    pub(crate) fn note_changed(&mut self, name: &LockName, who: (Owner, AttemptKey, Share), what: Happening) {
+        let event = self.event(name, who, None, what);
         self.events.push(event);
     }
 
     fn event(
         &mut self,
         lock: &LockName,
-        owner: Owner,
-        key: AttemptKey,
+        (owner, key, share): (Owner, AttemptKey, Share),
         home: Option<Home>,
         what: Happening,
     ) -> Event {
         self.seq += 1;
-        Event { seq: self.seq, lock: lock.clone(), owner, key, home, what }
+        Event { seq: self.seq, at: self.now, lock: lock.clone(), owner, key, home, share, what, by: None }
     }
 }
 

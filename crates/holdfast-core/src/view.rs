@@ -117,6 +117,12 @@ impl LockTable {
         LockPage { locks, next, seq: self.seq }
     }
 
+    /// The fence of the one who holds all of the lock, if somebody does.
+    pub fn sole_holder(&self, name: &LockName) -> Option<Fence> {
+        let holders = &self.locks.get(name)?.holders;
+        holders.first().filter(|hold| hold.share == Share::Exclusive).map(|hold| hold.fence)
+    }
+
     /// How many locks are held, and how many attempts wait.
     pub fn counts(&self) -> (u64, u64) {
         let held = self.locks.len() - self.stalled.len();
@@ -153,6 +159,55 @@ impl LockTable {
             })
             .collect();
         LockView { name: name.clone(), holders, limit: lock.limit, queue, queue_length, seq: self.seq }
+    }
+}
+
+/// How an attempt stands, as whoever knows its token may see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// It waits; `place` 1 is the next in turn.
+    Queued {
+        /// How many are in front of it, itself included.
+        place: u64,
+    },
+    /// It holds the lock.
+    Held {
+        /// The grant's number.
+        fence: Fence,
+        /// What is left of the lease, in milliseconds.
+        expires_in_ms: u64,
+    },
+    /// It has ended.
+    Ended {
+        /// How.
+        cause: Cause,
+        /// None if it has only waited.
+        fence: Option<Fence>,
+        /// How long ago, in milliseconds.
+        ago_ms: u64,
+    },
+    /// Nothing is known of it (any more).
+    Unknown,
+}
+
+impl LockTable {
+    /// How an attempt stands; `now` as for [`LockTable::view`].
+    pub fn look_up(&self, name: &LockName, key: &AttemptKey, now: ClusterTime) -> Lookup {
+        let now = now.max(self.now);
+        let lock = self.locks.get(name);
+        if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
+            let expires_in_ms = self.term(hold.lease).left_ms(now);
+            return Lookup::Held { fence: hold.fence, expires_in_ms };
+        }
+        let ticket = self.waits.ticket(key);
+        if let Some(ahead) = ticket.and_then(|ticket| lock?.place_of(ticket)) {
+            return Lookup::Queued { place: ahead as u64 + 1 };
+        }
+        self.endings.get(key, now).map_or(Lookup::Unknown, |ending| Lookup::Ended {
+            cause: ending.cause,
+            fence: ending.fence(),
+            ago_ms: now.since(ending.at),
+        })
     }
 }
 

@@ -9,15 +9,15 @@ use std::fmt::Write;
 
 use holdfast_core::{
     Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home,
-    Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey, SessionRef,
-    Several, Share, SnapshotReader, Standing, StorageId, Ttl, Wait,
+    Intervention, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Reason, SessionId,
+    SessionKey, SessionRef, Several, Share, SnapshotReader, Standing, StorageId, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0x9948_cb9a_36b1_d5bc;
+const DIGEST: u64 = 0xe179_fb46_a2aa_ea4a;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -60,6 +60,8 @@ fn history() -> Vec<Group> {
         Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
         other => panic!("no acquire: {other:?}"),
     };
+    let by =
+        |reason: &str| Intervention { by: Owner::new("uma").unwrap(), reason: Reason::new(reason).unwrap() };
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
     vec![
         at(0, vec![Op::Found { cluster: ClusterId(0x0123_4567_89ab_cdef) }]),
@@ -146,6 +148,17 @@ fn history() -> Vec<Group> {
                 Op::EndSession(session(23, 2)),
             ],
         ),
+        at(
+            4_900,
+            vec![
+                Op::TellWallClock { unix_ms: 1_800_000_000_000 },
+                acquire("forced", 54, "rita", 30_000, 0, "{}"),
+                acquire("forced", 55, "sam", 30_000, 300_000, "{}"),
+                acquire("forced", 56, "tom", 30_000, 300_000, "{}"),
+                Op::ForceLeave { lock: name("forced"), owner: Owner::new("sam").unwrap(), by: by("no need") },
+                Op::ForceRelease { lock: name("forced"), fence: Fence(18), by: by("it hangs") },
+            ],
+        ),
     ]
 }
 
@@ -219,6 +232,12 @@ fn meaning(table: &LockTable) -> String {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
         }
     }
+    for event in table.event_history().after(0).unwrap() {
+        let by = event.by.as_ref().map(|by| format!(", by {}: {}", by.by, by.reason.as_str()));
+        let (seq, at, lock, owner, what) = (event.seq, event.at.0, &event.lock, &event.owner, &event.what);
+        writeln!(text, "event {seq} at {at} ms, {lock}: {owner} {what:?}{}", by.unwrap_or_default()).unwrap();
+    }
+    writeln!(text, "the wall clock shows {:?}", table.wall_clock(table.now())).unwrap();
     for session in table.list_sessions(None, 100, table.now()).sessions {
         let (owner, left, ttl) = (session.owner, session.expires_in_ms, session.ttl.ms());
         let (id, held, waiting) = (session.id, session.held, session.waiting);

@@ -29,6 +29,10 @@ const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// together they may cost 2 s. A living node asks within a round trip; if it is slower, its waiter keeps its place.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
 
+const WALL_CLOCK_EVERY: Duration = Duration::from_secs(2);
+/// So far a leader's clock on the wall may be from what the others expect before it tells them, in milliseconds.
+const WALL_CLOCK_DRIFT_MS: u64 = 2_000;
+
 /// Sleeps, unless the replica closes. False if it does.
 async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
     matches!(R::select2(closing.closed(), R::sleep(span)).await, Select2::Second(()))
@@ -73,6 +77,18 @@ impl<R: Runtime> Inner<R> {
         while pause::<R>(&closing, VOUCH_EVERY).await {
             if self.effects.waiters.len() > 0 {
                 let _ = self.proposals.propose(&vouch, VOUCH_EVERY * 2).await; // The next one follows anyway.
+            }
+        }
+    }
+
+    /// Tells the others what this node's clock on the wall shows, while it leads, and where they expect something else.
+    pub(crate) async fn tell_wall_clock(&self, closing: Closing) {
+        while pause::<R>(&closing, WALL_CLOCK_EVERY).await {
+            let Some(leading) = self.leadership.leading() else { continue };
+            let (now, shows) = (leading.now(), (self.wall_clock)());
+            let expected = self.machine.look(|state| state.table.wall_clock(now));
+            if expected.is_none_or(|expected| expected.abs_diff(shows) > WALL_CLOCK_DRIFT_MS) {
+                let _ = self.proposals.propose(&Op::TellWallClock { unix_ms: shows }, CALL_TIMEOUT).await; // Or later.
             }
         }
     }

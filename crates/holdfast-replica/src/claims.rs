@@ -87,13 +87,16 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{AttemptKey, Cause, Metadata, Owner, Ttl};
+    use holdfast_core::{AttemptKey, Cause, ClusterTime, Metadata, Owner, Share, Ttl};
 
     use super::*;
 
     fn granted(fence: u64, node: u64) -> Event {
         Event {
             seq: fence,
+            at: ClusterTime(0),
+            share: Share::Exclusive,
+            by: None,
             lock: LockName::new("db").unwrap(),
             owner: Owner::default(),
             key: AttemptKey([1; 16]),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use holdfast_core::{Cause, ClusterId, ClusterTime, Event, Happening, LockTable};
+use holdfast_core::{ClusterId, ClusterTime, Event, Happening, LockTable};
 
 use crate::claims::Claims;
 use crate::waiters::Waiters;
@@ -49,25 +49,10 @@ impl Counters {
             }
             Happening::Ended { cause, .. } => {
                 let mut endings = self.endings.lock().expect("counting does not panic");
-                *endings.entry(cause_name(*cause)).or_default() += 1;
+                *endings.entry(cause.as_str()).or_default() += 1;
             }
             Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
         }
-    }
-}
-
-fn cause_name(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Released => "released",
-        Cause::Expired => "expired",
-        Cause::Forced => "forced",
-        Cause::Abandoned => "abandoned",
-        Cause::WaitTimeout => "wait_timeout",
-        Cause::Unclaimed => "unclaimed",
-        Cause::LimitChanged => "limit_changed",
-        Cause::HandedOver => "handed_over",
-        Cause::SessionExpired => "session_expired",
-        Cause::SessionEnded => "session_ended",
     }
 }
 
@@ -78,11 +63,14 @@ pub(crate) struct Effects {
     pub(crate) counters: Counters,
     /// How far this replica is.
     pub(crate) progress: Watched<Progress>,
+    /// The number of the last event.
+    pub(crate) last_event: Watched<u64>,
 }
 
 impl Effects {
     pub(crate) fn new(waiters: Waiters, claims: Claims) -> Self {
-        Self { waiters, claims, counters: Counters::default(), progress: Watched::new(Progress::default()) }
+        let progress = Watched::new(Progress::default());
+        Self { waiters, claims, counters: Counters::default(), progress, last_event: Watched::new(0) }
     }
 
     /// An entry was applied.
@@ -112,5 +100,6 @@ impl Effects {
             progress.cluster = table.cluster();
             true
         });
+        self.last_event.change(|last| std::mem::replace(last, table.seq()) != table.seq());
     }
 }

@@ -5,6 +5,7 @@
 
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod disk;
+pub mod events;
 pub mod handle;
 pub mod identity;
 pub mod log;

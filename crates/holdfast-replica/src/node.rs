@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::{NodeId as CoreNodeId, StorageId};
 use openraft_rt_tokio::TokioRuntime;
 
 use crate::disk::{FolderDisk, OpenFolderError};
+use crate::events::EventStream;
 use crate::handle::Housekeeping;
 pub use crate::handle::{OpenError, Timing};
 use crate::node_store::SledNodeStore;
@@ -23,6 +24,8 @@ const ROOM_CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// A replica on tokio.
 pub type NodeReplica = Replica<TokioRuntime>;
+/// What a node of the real world watches with.
+pub type NodeEventStream = EventStream<TokioRuntime>;
 
 /// What a node needs to start.
 #[derive(Debug)]
@@ -78,6 +81,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         on_applied: None,
         client_url: options.client_url,
         version: options.version,
+        wall_clock,
     })
     .await?;
     let _ = registry.replica.set(Arc::downgrade(&replica.0)); // The registry was made a few lines above.
@@ -128,6 +132,11 @@ async fn wait_for_room(disk: &dyn Disk) {
 
 fn refused_folder(error: OpenFolderError) -> OpenError {
     OpenError::Folder(error.to_string())
+}
+
+fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn cluster_of(folder: &OpenFolder) -> Option<u128> {

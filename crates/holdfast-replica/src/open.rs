@@ -212,6 +212,8 @@ pub struct ReplicaParts {
     pub client_url: String,
     /// Version of the program.
     pub version: String,
+    /// This node's clock on the wall, in milliseconds since 1970. Only people are shown what it says.
+    pub wall_clock: fn() -> u64,
 }
 
 impl<R: Runtime> Replica<R> {
@@ -263,6 +265,7 @@ impl<R: Runtime> Replica<R> {
             has_settled: AtomicBool::new(false),
             space: Space::default(),
             is_draining: Watched::new(false),
+            wall_clock: parts.wall_clock,
             failure: Watched::new(None),
         });
         start_tasks(&inner, driver, rounds, errands_in, identity);
@@ -302,6 +305,8 @@ fn start_tasks<R: Runtime>(
     tasks.start(async move { me.check_claims(closing).await });
     let (me, closing) = (inner.clone(), tasks.closing());
     tasks.start(async move { me.run_errands(errands, closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.tell_wall_clock(closing).await });
     let (me, closing) = (inner.clone(), tasks.closing());
     tasks.start(async move { me.keep_house(closing).await });
     let (me, closing) = (inner.clone(), tasks.closing());

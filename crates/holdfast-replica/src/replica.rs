@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Answer, AttemptKey, ClusterTime, Fence, Grant, Limit, LockName, LockTable, ManyGrant, Metadata, Op,
-    Outcome, Owner, Place, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
+    Answer, AttemptKey, ClusterTime, Fence, Grant, Intervention, Limit, LockName, LockTable, ManyGrant,
+    Metadata, Op, Outcome, Owner, Place, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -85,6 +85,8 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) space: Space,
     /// No new calls are taken, and those that wait are sent elsewhere.
     pub(crate) is_draining: Watched<bool>,
+    /// Of this node, in milliseconds since 1970: for people only.
+    pub(crate) wall_clock: fn() -> u64,
     /// Why this replica must stop, if it must.
     pub(crate) failure: Watched<Option<String>>,
 }
@@ -231,6 +233,32 @@ impl<R: Runtime> Replica<R> {
         }
     }
 
+    /// Ends a hold as an operator does, if it is this one that holds the lock.
+    pub async fn force_release(
+        &self,
+        lock: LockName,
+        fence: Fence,
+        by: Intervention,
+    ) -> Result<(), CallFailure> {
+        match self.0.propose(Op::ForceRelease { lock, fence, by }).await?? {
+            Answer::Released { .. } => Ok(()),
+            answer => unreachable!("an end by force is not answered with {answer:?}"),
+        }
+    }
+
+    /// Takes all of an owner's attempts out of the queue, as an operator does. How many there were.
+    pub async fn force_leave(
+        &self,
+        lock: LockName,
+        owner: Owner,
+        by: Intervention,
+    ) -> Result<u64, CallFailure> {
+        match self.0.propose(Op::ForceLeave { lock, owner, by }).await?? {
+            Answer::Left { count } => Ok(count),
+            answer => unreachable!("leaving by force is not answered with {answer:?}"),
+        }
+    }
+
     /// Opens a session, or finds the one that this key has opened.
     pub async fn open_session(
         &self,
@@ -334,7 +362,7 @@ impl<R: Runtime> Replica<R> {
 
 impl<R: Runtime> Inner<R> {
     /// Waits until this node's state shows everything that was answered before now; gives the leader's cluster time.
-    async fn read_now(&self) -> Result<ClusterTime, Unanswered> {
+    pub(crate) async fn read_now(&self) -> Result<ClusterTime, Unanswered> {
         let reached = async {
             let point = self.reads.point(false).await?;
             self.effects.progress.wait_for(|progress| progress.position.index >= point.index).await;

@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_waits_for_a_lock_is_never_idle() {
-        let state = ConnectionState::default();
+        let state = Arc::new(ConnectionState::default());
         let request = state.begin();
         assert!(!idle_after(&state, IDLE_TIMEOUT * 10).await);
         // It is answered right before the next look: that is no idle time yet.

@@ -13,6 +13,8 @@ mod request_id;
 mod route;
 mod service;
 mod session_handlers;
+mod steering;
+mod watching;
 
 pub(crate) use self::answer::Answer;
 pub(crate) use self::failure::{PROBLEM_JSON, RETRY_AFTER_MAX_S};

@@ -5,10 +5,12 @@ mod operation;
 mod responses;
 
 use holdfast_api::{
-    AcquireManyRequest, AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, GrantMany,
-    HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock, LockList, OpenSessionRequest, Problem,
-    ProclaimRequest, ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest,
-    RenewRequest, Session, SessionEnded, SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest,
+    AcquireManyRequest, AcquireRequest, AttemptRequest, AttemptStatus, CampaignRequest, CheckRequest,
+    Cluster, Digest, Election, EventReset, FenceCheck, ForceLeaveRequest, ForceLeft, ForceReleaseRequest,
+    ForceReleased, Grant, GrantMany, HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock,
+    LockEvent, LockList, OpenSessionRequest, PastHolds, Problem, ProclaimRequest, ReleaseManyRequest,
+    ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest, Session, SessionEnded,
+    SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest, Why,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -58,6 +60,18 @@ use crate::http::Route;
         SessionList,
         SessionTokenRequest,
         SetLimitRequest,
+        AttemptRequest,
+        AttemptStatus,
+        CheckRequest,
+        EventReset,
+        FenceCheck,
+        ForceLeaveRequest,
+        ForceLeft,
+        ForceReleaseRequest,
+        ForceReleased,
+        LockEvent,
+        PastHolds,
+        Why,
     ))
 )]
 struct Schemas;

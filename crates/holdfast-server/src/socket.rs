@@ -36,10 +36,10 @@ pub(crate) struct ConnectionState {
 
 impl ConnectionState {
     /// A request has begun; it counts as in flight until the value is dropped.
-    pub(crate) fn begin(&self) -> impl Drop + use<'_> {
+    pub(crate) fn begin(self: &Arc<Self>) -> InFlight {
         self.activity.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self)
+        InFlight(self.clone())
     }
 
     /// A number that grows whenever a request begins or ends.
@@ -68,9 +68,11 @@ impl ConnectionState {
     }
 }
 
-struct InFlight<'a>(&'a ConnectionState);
+/// A request that is not answered to its end yet.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<ConnectionState>);
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.activity.fetch_add(1, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);

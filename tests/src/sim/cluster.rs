@@ -23,6 +23,8 @@ use super::plan::{Plan, Tuning};
 use super::runtime::SimRuntime;
 use super::sometimes::saw;
 
+/// What clocks on the wall show when a run begins, in milliseconds since 1970.
+const FIRST_DAY_MS: u64 = 1_700_000_000_000;
 /// Clients count from here.
 pub(super) const FIRST_CLIENT: u64 = 1_000;
 
@@ -151,6 +153,7 @@ impl World {
                 on_applied: Some(on_applied),
                 client_url: format!("http://node-{node}"),
                 version: "simulated".into(),
+                wall_clock: || FIRST_DAY_MS + executor::now() / executor::MS,
             };
             match SimReplica::start(parts).await {
                 Ok(replica) => {

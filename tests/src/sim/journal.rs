@@ -217,7 +217,10 @@ fn show_op(op: &Op) -> String {
         | Op::ReleaseMany { .. }
         | Op::OpenSession { .. }
         | Op::RenewSession(_)
-        | Op::EndSession(_) => format!("{op:?}"),
+        | Op::EndSession(_)
+        | Op::ForceRelease { .. }
+        | Op::ForceLeave { .. }
+        | Op::TellWallClock { .. } => format!("{op:?}"),
     }
 }
 

@@ -3,9 +3,12 @@
 //! Attempts at many locks are in `many.rs`, waits that close a cycle in `cycles.rs`.
 //! Nothing here is shared with the implementation but the vocabulary of commands, outcomes and events.
 
+use std::sync::Arc;
+
 use holdfast_core::{
-    Acquire, Answer, AttemptKey, Cause, ClusterId, Event, Fence, Grant, Group, Happening, HolderSummary,
-    Home, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, SessionId, Share, StorageId, Ttl,
+    Acquire, Answer, AttemptKey, Cause, ClusterId, ClusterTime, Event, Fence, Grant, Group, Happening,
+    HolderSummary, Home, Intervention, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, SessionId,
+    Share, StorageId, Ttl,
 };
 
 use crate::cycles::Party;
@@ -74,6 +77,10 @@ pub(crate) struct Naive {
     /// How attempts at many locks have ended, when the last of their locks was.
     pub(super) ends_of_many: Vec<(AttemptKey, Cause, Option<Fence>, u64)>,
     events: Vec<Event>,
+    /// All that has ever happened, of the entry that is being applied, too.
+    pub(crate) history: Vec<Event>,
+    /// The operator who is at it.
+    operator: Option<Arc<Intervention>>,
 }
 
 impl Naive {
@@ -115,6 +122,8 @@ impl Naive {
                 let named = named.as_ref().map(|places| places.iter().cloned().collect());
                 self.release_many(key, named)
             }
+            Op::ForceRelease { .. } | Op::ForceLeave { .. } => self.intervene(op),
+            Op::TellWallClock { .. } => Ok(Answer::Done), // Nobody is to behave otherwise.
             Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
             Op::Vouch { node, boot } => {
                 self.vouch(*node, *boot);
@@ -131,6 +140,58 @@ impl Naive {
                 self.cluster = self.cluster.or(Some(*cluster));
                 Ok(Answer::Done)
             }
+        }
+    }
+
+    fn intervene(&mut self, op: &Op) -> Outcome {
+        match op {
+            Op::ForceRelease { lock, fence, by } => {
+                let held = self
+                    .holders(lock)
+                    .iter()
+                    .find(|(_, hold)| hold.fence == fence.0)
+                    .map(|(a, _)| a.asked.key);
+                if let Some(key) = held {
+                    self.operator = Some(Arc::new(by.clone()));
+                    let at = self.find_live(&key).unwrap();
+                    let locks = self.conclude(at, Cause::Forced);
+                    self.operator = None;
+                    self.hand_over_in_turn(locks);
+                } else if !self.history.iter().any(|event| {
+                    let is_end = matches!(event.what, Happening::Ended { cause: Cause::Forced, fence: ended, .. } if ended == *fence);
+                    is_end && event.lock == *lock && event.at.0 + KEPT_MS > self.now
+                }) {
+                    return Err(Rejection::NotHolder);
+                }
+                Ok(Answer::Released { fence: Some(*fence) })
+            }
+            Op::ForceLeave { lock, owner, by } => {
+                let theirs = self.waiters(lock).filter(|(_, waiter)| waiter.asked.owner == *owner);
+                let keys: Vec<_> = theirs.map(|(_, waiter)| waiter.asked.key).collect();
+                let is_again = |event: &Event| {
+                    event.what == Happening::Left(Cause::Forced)
+                        && (&event.lock, &event.owner, event.by.as_deref()) == (lock, owner, Some(by))
+                        && event.at.0 + KEPT_MS > self.now
+                };
+                if keys.is_empty() {
+                    let is_again = self.history.iter().any(is_again);
+                    return if is_again {
+                        Ok(Answer::Left { count: 0 })
+                    } else {
+                        Err(Rejection::NoSuchWaiter)
+                    };
+                }
+                let mut locks = Vec::new();
+                self.operator = Some(Arc::new(by.clone()));
+                for key in &keys {
+                    let at = self.find_live(key).unwrap();
+                    locks.extend(self.conclude(at, Cause::Forced));
+                }
+                self.operator = None;
+                self.hand_over_in_turn(locks);
+                Ok(Answer::Left { count: keys.len() as u64 })
+            }
+            other => panic!("no intervention: {other:?}"),
         }
     }
 
@@ -424,7 +485,7 @@ impl Naive {
         let mut keys = vec![self.attempts[at].asked.key];
         let others = self.parts_of(at).into_iter().filter(|part| *part != at);
         keys.extend(others.map(|part| self.attempts[part].asked.key));
-        if let (Some(many), Cause::Released) = (self.attempts[at].many, cause) {
+        if let (Some(many), Cause::Released | Cause::Forced) = (self.attempts[at].many, cause) {
             self.note_end_of(many, cause, None);
         }
         let mut locks = Vec::new();
@@ -467,7 +528,8 @@ impl Naive {
             }
         };
         self.attempts[at].state = State::Ended { cause, fence, at: self.now, successor: None };
-        let is_remembered = matches!(cause, Cause::Released | Cause::SessionExpired | Cause::SessionEnded);
+        let is_remembered =
+            matches!(cause, Cause::Released | Cause::Forced | Cause::SessionExpired | Cause::SessionEnded);
         if fence.is_none() && !is_remembered {
             self.attempts.remove(at);
         }
@@ -571,7 +633,20 @@ impl Naive {
             [home] if is_beginning => Some(home),
             _ => None,
         };
-        self.events.push(Event { seq: self.seq, lock, owner, key, home, what });
+        let (at_ms, share) = (ClusterTime(self.now), self.attempts[at].share);
+        let event = Event {
+            seq: self.seq,
+            at: at_ms,
+            lock,
+            owner,
+            key,
+            home,
+            share,
+            what,
+            by: self.operator.clone(),
+        };
+        self.events.push(event.clone());
+        self.history.push(Event { home: None, ..event });
     }
 
     pub(crate) fn held(&self, lock: &LockName) -> Rejection {

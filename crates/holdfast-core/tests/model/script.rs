@@ -6,9 +6,9 @@
 use std::fmt;
 
 use holdfast_core::{
-    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Item, Limit, LockName,
-    Metadata, NodeId, Op, Owner, Permits, Place, SessionId, SessionKey, SessionRef, Several, Share,
-    StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Intervention, Item, Limit,
+    LockName, Metadata, NodeId, Op, Owner, Permits, Place, Reason, SessionId, SessionKey, SessionRef,
+    Several, Share, StorageId, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -115,6 +115,18 @@ pub(crate) enum Deed {
     },
     RenewSession(Shown),
     EndSession(Shown),
+    /// `back` as for a grant that is taken back.
+    ForceRelease {
+        lock: usize,
+        back: u64,
+    },
+    ForceLeave {
+        who: Who,
+        reason: usize,
+    },
+    TellWallClock {
+        unix_ms: u64,
+    },
 }
 
 /// Some of the locks, in some order, and a person, who has the same token for them as for each alone.
@@ -236,6 +248,17 @@ fn key(lock: usize, person: usize) -> AttemptKey {
     AttemptKey([(lock * 16 + person) as u8; 16])
 }
 
+/// `back` 0 is the lock's grant in force, n the n-th last grant of all.
+fn recent(naive: &Naive, lock: usize, back: u64) -> Fence {
+    let current = naive.holders(&lock_name(lock)).last().map_or(0, |(_, hold)| hold.fence);
+    Fence(if back == 0 { current } else { (naive.fence + 1).saturating_sub(back) })
+}
+
+fn intervention(reason: usize) -> Intervention {
+    let reason = Reason::new(["stuck", "a mistake"][reason]).unwrap();
+    Intervention { by: Owner::new("operator").unwrap(), reason }
+}
+
 fn owner(person: usize) -> &'static str {
     PEOPLE.get(person).copied().unwrap_or("nobody")
 }
@@ -278,11 +301,18 @@ impl Deed {
                 Op::Abandon { lock: who.lock(), key: who.key(), home }
             }
             Self::Unclaim { lock, back } => {
-                let lock = lock_name(*lock);
-                let current = naive.holders(&lock).last().map_or(0, |(_, hold)| hold.fence);
-                let fence = if *back == 0 { current } else { (naive.fence + 1).saturating_sub(*back) };
-                Op::Unclaim { lock, fence: Fence(fence) }
+                Op::Unclaim { lock: lock_name(*lock), fence: recent(naive, *lock, *back) }
             }
+            Self::ForceRelease { lock, back } => {
+                let (lock, fence) = (lock_name(*lock), recent(naive, *lock, *back));
+                Op::ForceRelease { lock, fence, by: intervention(0) }
+            }
+            Self::ForceLeave { who, reason } => Op::ForceLeave {
+                lock: who.lock(),
+                owner: Owner::new(owner(who.person)).unwrap(),
+                by: intervention(*reason),
+            },
+            Self::TellWallClock { unix_ms } => Op::TellWallClock { unix_ms: *unix_ms },
             Self::Vouch { node, boot } => Op::Vouch { node: NodeId(*node), boot: *boot },
             Self::Register { node, storage } => {
                 Op::Register { node: NodeId(*node), storage: StorageId(*storage) }
@@ -350,6 +380,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
     let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=4_usize];
     let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
     let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
+    let forced_back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
     let odd_many = prop_oneof![20 => Just(0_usize), 1 => 1..=4_usize];
     prop_oneof![
         16 => (whos(), proptest::option::weighted(0.4, shown()), 0..WAITS.len(), homes(), odd)
@@ -373,6 +404,9 @@ fn deeds() -> impl Strategy<Value = Deed> {
         2 => (many_whos(), any::<bool>(), proptest::option::of(0..TTLS.len()))
             .prop_map(|(whos, named, ttl)| Deed::RenewMany { whos, named, ttl }),
         3 => (many_whos(), any::<bool>()).prop_map(|(whos, named)| Deed::ReleaseMany { whos, named }),
+        2 => (0..LOCKS.len(), forced_back).prop_map(|(lock, back)| Deed::ForceRelease { lock, back }),
+        2 => (whos(), 0..2_usize).prop_map(|(who, reason)| Deed::ForceLeave { who, reason }),
+        1 => any::<u32>().prop_map(|ms| Deed::TellWallClock { unix_ms: ms.into() }),
     ]
 }
 
@@ -471,6 +505,12 @@ impl fmt::Display for Deed {
             }
             Self::RenewSession(shown) => write!(f, "renew {shown}"),
             Self::EndSession(shown) => write!(f, "end {shown}"),
+            Self::ForceRelease { lock, back: 0 } => write!(f, "end the hold of {}", LOCKS[*lock]),
+            Self::ForceRelease { lock, back } => {
+                write!(f, "end the hold of the {back}-last grant on {}", LOCKS[*lock])
+            }
+            Self::ForceLeave { who, reason } => write!(f, "{} made to leave, reason {reason}", subject(who)),
+            Self::TellWallClock { unix_ms } => write!(f, "the wall clock shows {unix_ms}"),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use holdfast_core::{
-    ClusterTime, HolderView, LockName, LockTable, LockView, NodeId, Op, Outcome, Rejection, SessionDetail,
-    SessionView, Standing, WaiterView,
+    ClusterTime, HolderView, LockName, LockTable, LockView, Lookup, NodeId, Op, Outcome, Rejection,
+    SessionDetail, SessionView, Standing, WaiterView,
 };
 use proptest::test_runner::TestCaseError;
 
@@ -53,7 +53,10 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
     for node in (1..=3).map(NodeId) {
         same(at, "folder", &table.storage_of(node), &naive.folder(node))?;
     }
+    let kept: Vec<_> = table.event_history().after(0).into_iter().flatten().cloned().collect();
+    same(at, "event history", &kept, &naive.history)?;
     for (lock, key) in all_attempts() {
+        same(at, "look-up", &table.look_up(&lock, &key, table.now()), &lookup(naive, &lock, &key))?;
         same(at, "standing", &table.standing(&lock, &key), &standing(naive, &key))?;
     }
     // A leader's clock is a little ahead of the table's.
@@ -98,6 +101,23 @@ fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
         State::Waits { .. } => Standing::Queued,
         State::Holds(_) => Standing::Held(attempt.grant(naive.now)),
         State::Ended { cause, .. } => Standing::Ended(*cause),
+    }
+}
+
+fn lookup(naive: &Naive, lock: &LockName, key: &holdfast_core::AttemptKey) -> Lookup {
+    let Some(attempt) = naive.attempt(key) else { return Lookup::Unknown };
+    match &attempt.state {
+        State::Waits { .. } => {
+            let ahead = naive.waiters(lock).take_while(|(_, waiter)| waiter.number < attempt.number);
+            Lookup::Queued { place: ahead.count() as u64 + 1 }
+        }
+        State::Holds(hold) => {
+            let expires_in_ms = hold.deadline - naive.now;
+            Lookup::Held { fence: holdfast_core::Fence(hold.fence), expires_in_ms }
+        }
+        State::Ended { cause, fence, at, .. } => {
+            Lookup::Ended { cause: *cause, fence: *fence, ago_ms: naive.now - at }
+        }
     }
 }
 

@@ -105,8 +105,9 @@ fn a_fence_is_compared_as_a_number() {
 
 /// A table whose last fence was `fence`.
 fn table_after(fence: u64) -> LockTable {
-    // Header of a snapshot: format, time, cluster, fence, ticket, seq, nodes, how many records of each kind follow.
-    let header = (0_u8, 1_u16, 0_u64, None::<u128>, fence, 7_u64, 9_u64, (0_u8, [0_u8; 5]));
+    // Header of a snapshot: format, time, cluster, fence, ticket, seq, nodes, how many records of each kind follow, no
+    // note of a wall clock.
+    let header = (0_u8, 1_u16, 0_u64, None::<u128>, fence, 7_u64, 9_u64, (0_u8, [0_u8; 7]));
     let body = postcard::to_stdvec(&header).unwrap();
     let mut reader = SnapshotReader::default();
     reader.push(&(body.len() as u32).to_le_bytes()).unwrap();

@@ -1,4 +1,5 @@
-//! What goes back to the client: a body that is there already, and whoever wants to know that it was taken.
+//! What goes back to the client: a body that is there already, and whoever wants to know that it was taken; or a stream
+//! whose pieces are still to come.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,6 +10,9 @@ use holdfast_replica::replica::Delivery;
 use http_body::{Body, Frame, SizeHint};
 use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use tokio::sync::mpsc;
+
+use crate::socket::InFlight;
 
 /// A response of this service.
 pub(crate) type Answer = Response<AnswerBody>;
@@ -21,6 +25,25 @@ pub(crate) type Answer = Response<AnswerBody>;
 pub(crate) struct AnswerBody {
     data: Option<Bytes>,
     delivery: Option<Delivery>,
+    /// What comes after the data, if anything does.
+    rest: Option<Box<Rest>>,
+}
+
+/// The pieces of a stream.
+#[derive(Debug)]
+struct Rest {
+    pieces: mpsc::Receiver<Bytes>,
+    /// The request is in flight as long as the stream is.
+    in_flight: Option<InFlight>,
+}
+
+impl AnswerBody {
+    /// Keeps the request in flight until a stream has come to its end.
+    pub(crate) fn note_in_flight(&mut self, in_flight: InFlight) {
+        if let Some(rest) = &mut self.rest {
+            rest.in_flight = Some(in_flight);
+        }
+    }
 }
 
 impl Body for AnswerBody {
@@ -29,9 +52,12 @@ impl Body for AnswerBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(data) = self.data.take() else { return Poll::Ready(None) };
+        let Some(data) = self.data.take() else {
+            let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+            return rest.pieces.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))));
+        };
         if let Some(delivery) = self.delivery.take() {
             delivery.delivered();
         }
@@ -39,10 +65,13 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_none()
+        self.data.is_none() && self.rest.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.rest.is_some() {
+            return SizeHint::default();
+        }
         SizeHint::with_exact(self.data.as_ref().map_or(0, Bytes::len) as u64)
     }
 }
@@ -53,6 +82,7 @@ pub(crate) struct Reply {
     content_type: &'static str,
     body: Bytes,
     delivery: Option<Delivery>,
+    pieces: Option<mpsc::Receiver<Bytes>>,
 }
 
 impl Reply {
@@ -63,7 +93,16 @@ impl Reply {
 
     /// Anything else.
     pub(crate) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { content_type, body: body.into(), delivery: None }
+        Self { content_type, body: body.into(), delivery: None, pieces: None }
+    }
+
+    /// A stream that begins with `body` and goes on with the pieces until their sender is dropped.
+    pub(crate) fn stream(
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+        pieces: mpsc::Receiver<Bytes>,
+    ) -> Self {
+        Self { pieces: Some(pieces), ..Self::new(content_type, body) }
     }
 
     /// Tells of it when the answer has been taken.
@@ -73,7 +112,8 @@ impl Reply {
     }
 
     pub(crate) fn into_answer(self) -> Answer {
-        let mut answer = Response::new(AnswerBody { data: Some(self.body), delivery: self.delivery });
+        let rest = self.pieces.map(|pieces| Box::new(Rest { pieces, in_flight: None }));
+        let mut answer = Response::new(AnswerBody { data: Some(self.body), delivery: self.delivery, rest });
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -92,5 +132,5 @@ pub(crate) fn without_body(answer: Answer) -> Answer {
 
 /// A body of a problem.
 pub(crate) fn body_of(data: Vec<u8>) -> AnswerBody {
-    AnswerBody { data: Some(data.into()), delivery: None }
+    AnswerBody { data: Some(data.into()), ..AnswerBody::default() }
 }

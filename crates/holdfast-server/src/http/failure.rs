@@ -121,7 +121,7 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
             Rejection::LeaseExpired => ErrorCode::LeaseExpired,
             Rejection::LeaseReleased | Rejection::HandedOver => ErrorCode::LeaseReleased,
             Rejection::LeaseForced => ErrorCode::LeaseForced,
-            Rejection::NotHolder => ErrorCode::NotHolder,
+            Rejection::NotHolder | Rejection::NoSuchWaiter => ErrorCode::NotHolder,
             Rejection::TokenConflict => ErrorCode::TokenConflict,
             Rejection::LimitConflict { .. } => ErrorCode::LimitConflict,
             Rejection::NoLimit => ErrorCode::NoLimit,

@@ -99,8 +99,13 @@ pub(super) async fn set_limit(service: &Service, call: &Call<'_>, lock: LockName
     Ok(Reply::json(json::bytes(&LimitSet { name: lock.as_str().into(), limit: limit.get() })))
 }
 
-pub(super) async fn get(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {
-    let consistency = query(call, &["consistency"])?.consistency()?;
+pub(super) async fn get(service: &Service, call: &mut Call<'_>, lock: LockName) -> Handled {
+    let query = query(call, &["consistency", "since", "wait_ms"])?;
+    let (consistency, since, wait) = (query.consistency()?, query.seq("since")?, query.wait()?);
+    if let Some(wait) = wait {
+        call.wait = std::time::Duration::from_millis(wait.ms());
+        service.replica.wait_for_event(&lock, since, wait).await?;
+    }
     let view = service.replica.read(consistency, move |table, now| table.view(&lock, now)).await?;
     Ok(Reply::json(json::lock(&view, consistency)))
 }

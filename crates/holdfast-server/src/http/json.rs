@@ -266,6 +266,37 @@ fn holder_body(holder: &HolderView) -> HolderBody<'_> {
     }
 }
 
+#[derive(Serialize)]
+struct WhyBody<'a> {
+    name: &'a str,
+    state: LockState,
+    why: &'a str,
+    holders: Vec<HolderBody<'a>>,
+    ahead: Vec<WaiterBody<'a>>,
+    queue_length: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits_out: Option<u64>,
+    seq: u64,
+}
+
+/// What is in the way at a lock, for everybody.
+pub(crate) fn why(view: &LockView, why: &str) -> Vec<u8> {
+    let lock = lock_body(view, Consistency::Linearizable);
+    bytes(&WhyBody {
+        name: lock.name,
+        state: lock.state,
+        why,
+        holders: lock.holders,
+        ahead: lock.queue,
+        queue_length: lock.queue_length,
+        limit: lock.limit,
+        permits_out: lock.permits_out,
+        seq: lock.seq,
+    })
+}
+
 pub(super) fn waiter_body(waiter: &WaiterView) -> WaiterBody<'_> {
     WaiterBody { owner: waiter.owner.as_str(), waiting_ms: waiter.waiting_ms }
 }

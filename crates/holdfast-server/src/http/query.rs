@@ -1,7 +1,7 @@
 //! Query parameters, read as strictly as bodies.
 
 use holdfast_api::{InvalidArgument, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, parse_session_id};
-use holdfast_core::{LockName, SessionId};
+use holdfast_core::{LockName, SessionId, Wait};
 use holdfast_replica::handle::Consistency;
 
 use super::percent::decode_query;
@@ -87,6 +87,20 @@ impl<'a> Query<'a> {
         let id = parse_session_id(text);
         id.map(Some)
             .ok_or_else(|| InvalidArgument::new(name, "must be the id of a session, as lists show it"))
+    }
+
+    /// A parameter that is a number of the event counter, or a fence; nothing if it is left out.
+    pub(crate) fn seq(&self, name: &'static str) -> Result<Option<u64>, InvalidArgument> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let seq = text.parse().ok().filter(|_| digits);
+        seq.map(Some).ok_or_else(|| InvalidArgument::new(name, "must be a whole number"))
+    }
+
+    /// `wait_ms`; none if it is left out.
+    pub(crate) fn wait(&self) -> Result<Option<Wait>, InvalidArgument> {
+        let Some(ms) = self.seq("wait_ms")? else { return Ok(None) };
+        Wait::from_ms(ms).map(Some).map_err(|error| InvalidArgument::new("wait_ms", error))
     }
 
     /// A parameter that is a name, or the beginning of one; nothing if it is empty.

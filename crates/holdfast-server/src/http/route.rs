@@ -31,11 +31,18 @@ pub(crate) enum Route {
     EndSession,
     GetSession,
     ListSessions,
+    Events,
+    LookUp,
+    CheckFence,
+    ForceRelease,
+    ForceLeave,
+    History,
+    Why,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 33] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -62,6 +69,13 @@ impl Route {
         Self::EndSession,
         Self::GetSession,
         Self::ListSessions,
+        Self::Events,
+        Self::LookUp,
+        Self::CheckFence,
+        Self::ForceRelease,
+        Self::ForceLeave,
+        Self::History,
+        Self::Why,
     ];
 
     /// The path, with `{name}` for the lock's and `{id}` for the session's.
@@ -92,6 +106,13 @@ impl Route {
             Self::RenewSession => "/v1/sessions/{id}/renew",
             Self::EndSession => "/v1/sessions/{id}/end",
             Self::GetSession => "/v1/sessions/{id}",
+            Self::Events => "/v1/events",
+            Self::LookUp => "/v1/locks/{name}/attempt",
+            Self::CheckFence => "/v1/locks/{name}/check",
+            Self::ForceRelease => "/v1/locks/{name}/force-release",
+            Self::ForceLeave => "/v1/locks/{name}/force-leave",
+            Self::History => "/v1/locks/{name}/history",
+            Self::Why => "/v1/locks/{name}/why",
         }
     }
 
@@ -115,6 +136,7 @@ impl Route {
             | Self::ReleaseMany => Method::POST,
             Self::Campaign | Self::RenewLead | Self::Proclaim | Self::Resign | Self::HandOver => Method::POST,
             Self::OpenSession | Self::RenewSession | Self::EndSession => Method::POST,
+            Self::LookUp | Self::CheckFence | Self::ForceRelease | Self::ForceLeave => Method::POST,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -125,7 +147,10 @@ impl Route {
             | Self::Digest
             | Self::GetElection
             | Self::GetSession
-            | Self::ListSessions => Method::GET,
+            | Self::ListSessions
+            | Self::Events
+            | Self::History
+            | Self::Why => Method::GET,
         }
     }
 
@@ -170,6 +195,7 @@ pub(crate) fn find<'a>(method: &Method, path: &'a str) -> Destination<'a> {
         "/v1/release" => Route::ReleaseMany,
         "/v1/sessions" if *method == Method::POST => Route::OpenSession,
         "/v1/sessions" => Route::ListSessions,
+        "/v1/events" => Route::Events,
         "/v1/cluster" => Route::Cluster,
         "/livez" => Route::Livez,
         "/readyz" => Route::Readyz,
@@ -195,6 +221,12 @@ fn lock_action(word: &str) -> Option<Route> {
         "renew" => Some(Route::Renew),
         "release" => Some(Route::Release),
         "limit" => Some(Route::SetLimit),
+        "attempt" => Some(Route::LookUp),
+        "check" => Some(Route::CheckFence),
+        "force-release" => Some(Route::ForceRelease),
+        "force-leave" => Some(Route::ForceLeave),
+        "history" => Some(Route::History),
+        "why" => Some(Route::Why),
         _ => None,
     }
 }

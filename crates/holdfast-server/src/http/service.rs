@@ -23,7 +23,7 @@ use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
-use super::{handlers, many, session_handlers};
+use super::{handlers, many, session_handlers, steering, watching};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -77,10 +77,14 @@ impl Service {
     }
 
     /// Answers a request, whatever it is. Dropped before the end, it means that the client has hung up.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, connection: &ConnectionState) -> Answer {
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<ConnectionState>,
+    ) -> Answer {
         let (head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
-        let _in_flight = connection.begin();
+        let in_flight = connection.begin();
         let begun = Instant::now();
         let id = self.ids.of(&head.headers);
         let destination = route::find(&head.method, head.uri.path());
@@ -98,6 +102,7 @@ impl Service {
         log(&call, route, code, took, &id);
         let mut answer = result.unwrap_or_else(|failure| failure.into_answer(&id));
         answer.headers_mut().insert(X_REQUEST_ID, id);
+        answer.body_mut().note_in_flight(in_flight);
         if head.method == Method::HEAD { without_body(answer) } else { answer }
     }
 
@@ -157,6 +162,13 @@ impl Service {
             Route::EndSession => session_handlers::end(self, call, name, body).await,
             Route::GetSession => session_handlers::get(self, call, name).await,
             Route::ListSessions => session_handlers::list(self, call).await,
+            Route::Events => watching::events(self, call).await,
+            Route::LookUp => steering::look_up(self, call, lock_name(name)?, body).await,
+            Route::CheckFence => steering::check(self, call, lock_name(name)?, body).await,
+            Route::ForceRelease => steering::force_release(self, call, lock_name(name)?, body).await,
+            Route::ForceLeave => steering::force_leave(self, call, lock_name(name)?, body).await,
+            Route::History => watching::history(self, call, lock_name(name)?).await,
+            Route::Why => watching::why(self, call, lock_name(name)?).await,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What each call takes.
 
 use holdfast_api::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
-use holdfast_core::LockName;
+use holdfast_core::{LockName, Wait};
 use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::schema::Type;
@@ -56,6 +56,13 @@ fn operation_id(route: Route) -> &'static str {
         Route::EndSession => "endSession",
         Route::GetSession => "getSession",
         Route::ListSessions => "listSessions",
+        Route::Events => "watchEvents",
+        Route::LookUp => "lookUpAttempt",
+        Route::CheckFence => "checkFence",
+        Route::ForceRelease => "forceRelease",
+        Route::ForceLeave => "forceLeave",
+        Route::History => "getHistory",
+        Route::Why => "explainLock",
     }
 }
 
@@ -113,6 +120,24 @@ fn summary(route: Route) -> &'static str {
         }
         Route::GetSession => "Shows a session, the locks that it holds, and those that it waits for.",
         Route::ListSessions => "Lists the sessions that live, in the order in which they were opened.",
+        Route::Events => {
+            "Tells what happens, as server-sent events: `queued`, `left`, `acquired`, `released`, `expired`, `forced`, \
+             `handed_over`, `changed` (each with a `LockEvent` as data), and `reset` (with an `EventReset`) where some \
+             cannot be told any more. The ids are the same on every node, so that any of them goes on where another \
+             has stopped."
+        }
+        Route::LookUp => {
+            "Tells what became of an attempt, for whoever has lost an answer. It changes nothing."
+        }
+        Route::CheckFence => "Tells whether a fence is that of a hold in force.",
+        Route::ForceRelease => {
+            "Ends a hold that is in force, whoever has it. For operators. Safe to repeat with the same fence."
+        }
+        Route::ForceLeave => {
+            "Takes all attempts of an owner out of the queue. For operators. Safe to repeat."
+        }
+        Route::History => "Lists the holds of the past, the newest first.",
+        Route::Why => "Explains what keeps a lock from whoever asks for it now.",
     }
 }
 
@@ -130,6 +155,10 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::ReleaseMany => ("ReleaseManyRequest", Required::True),
         Route::OpenSession => ("OpenSessionRequest", Required::False),
         Route::RenewSession | Route::EndSession => ("SessionTokenRequest", Required::True),
+        Route::LookUp => ("AttemptRequest", Required::True),
+        Route::CheckFence => ("CheckRequest", Required::True),
+        Route::ForceRelease => ("ForceReleaseRequest", Required::True),
+        Route::ForceLeave => ("ForceLeaveRequest", Required::True),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -142,7 +171,11 @@ fn parameters(route: Route) -> Vec<Parameter> {
         Route::Campaign | Route::RenewLead | Route::Proclaim | Route::Resign | Route::HandOver => {
             vec![name()]
         }
-        Route::Get | Route::GetElection => vec![name(), consistency()],
+        Route::LookUp | Route::CheckFence | Route::ForceRelease | Route::ForceLeave => vec![name()],
+        Route::Get => vec![name(), consistency(), since(), wait()],
+        Route::GetElection | Route::Why => vec![name(), consistency()],
+        Route::History => vec![name(), limit(), before()],
+        Route::Events => vec![prefix(), since(), last_event_id()],
         Route::List => vec![prefix(), limit(), after(), consistency()],
         Route::RenewSession | Route::EndSession => vec![session_id()],
         Route::GetSession => vec![session_id(), consistency()],
@@ -207,6 +240,35 @@ fn text() -> ObjectBuilder {
         .schema_type(Type::String)
         .max_length(Some(LockName::LEN_MAX))
         .pattern(Some(NO_CONTROL))
+}
+
+fn since() -> Parameter {
+    query("since", "Only what happened after this number: a `seq` of any answer.", whole().build())
+}
+
+fn last_event_id() -> Parameter {
+    ParameterBuilder::new()
+        .name("Last-Event-ID")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some("The id of the last event that was seen. It goes before `since`."))
+        .schema(Some(whole().build()))
+        .build()
+}
+
+fn wait() -> Parameter {
+    let schema = whole().maximum(Some(Wait::MAX_MS)).build();
+    let description = "Answers when something has happened to the lock after `since` (or after now), or after so many \
+                       milliseconds.";
+    query("wait_ms", description, schema)
+}
+
+fn before() -> Parameter {
+    query("before", "Only holds whose fence is below this one: `next` of the page before.", whole().build())
+}
+
+fn whole() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0))
 }
 
 fn limit() -> Parameter {

@@ -42,15 +42,18 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
     let of_token = of_one || of_many;
     let of_session = ends_or_renews || route == Route::OpenSession;
     let changes = of_token || of_session || route == Route::SetLimit;
-    let looks = matches!(route, Route::Get | Route::GetElection);
+    let forces = matches!(route, Route::ForceRelease | Route::ForceLeave);
+    let asks = matches!(route, Route::LookUp | Route::CheckFence);
+    let changes = changes || forces;
+    let looks = matches!(route, Route::Get | Route::GetElection | Route::History | Route::Why) || asks;
     let lists = matches!(route, Route::List | Route::ListSessions);
     match code {
         ErrorCode::InvalidArgument
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => of_one || looks || ends_or_renews || route == Route::SetLimit,
-        ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes,
+        ErrorCode::NotFound => of_one || looks || ends_or_renews || forces || route == Route::SetLimit,
+        ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes || asks,
         ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::Deadlock => acquires,
         ErrorCode::TokenConflict => acquires || route == Route::OpenSession,
         ErrorCode::SessionExpired => {
@@ -60,15 +63,13 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         ErrorCode::SessionFull => acquires_in_session,
         ErrorCode::SessionNotYours => acquires_in_session || ends_or_renews,
         ErrorCode::SessionNotFound => acquires_in_session || ends_or_renews || route == Route::GetSession,
-        ErrorCode::LeaseExpired
-        | ErrorCode::LeaseReleased
-        | ErrorCode::LeaseForced
-        | ErrorCode::NotHolder => of_token,
+        ErrorCode::LeaseExpired | ErrorCode::LeaseReleased | ErrorCode::LeaseForced => of_token,
+        ErrorCode::NotHolder => of_token || forces,
         ErrorCode::LimitConflict => acquires,
         ErrorCode::NoSuchCandidate => route == Route::HandOver,
         ErrorCode::NoLimit => route == Route::SetLimit,
         ErrorCode::NoLeader => {
-            changes || looks || lists || matches!(route, Route::GetSession | Route::Readyz)
+            changes || looks || lists || matches!(route, Route::GetSession | Route::Readyz | Route::Events)
         }
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
@@ -108,6 +109,13 @@ fn success(route: Route) -> Response {
         Route::Digest => ("Index and hash.", "application/json", reference("Digest")),
         Route::OpenApi => ("An OpenAPI 3.1 document.", "application/json", plain(Type::Object)),
         Route::Metrics => ("The numbers.", "text/plain", plain(Type::String)),
+        Route::Events => ("What happens, without an end.", "text/event-stream", plain(Type::String)),
+        Route::LookUp => ("How it stands.", "application/json", reference("AttemptStatus")),
+        Route::CheckFence => ("Whether it is current.", "application/json", reference("FenceCheck")),
+        Route::ForceRelease => ("It holds the lock no more.", "application/json", reference("ForceReleased")),
+        Route::ForceLeave => ("They wait no more.", "application/json", reference("ForceLeft")),
+        Route::History => ("One page of the past.", "application/json", reference("PastHolds")),
+        Route::Why => ("What is in the way.", "application/json", reference("Why")),
     };
     ResponseBuilder::new()
         .description(description)

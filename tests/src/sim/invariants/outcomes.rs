@@ -123,7 +123,10 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 | Op::HandOver { .. }
                 | Op::OpenSession { .. }
                 | Op::RenewSession(_)
-                | Op::EndSession(_) => {}
+                | Op::EndSession(_)
+                | Op::ForceRelease { .. }
+                | Op::ForceLeave { .. }
+                | Op::TellWallClock { .. } => {}
             }
         }
         for event in &entry.events {

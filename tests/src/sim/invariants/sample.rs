@@ -1,8 +1,8 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AttemptKey, Cause, Event, Fence, Happening, Home, Limit, LockName, Metadata, NodeId, Op,
-    Outcome, Owner, Share, Ttl, Wait,
+    Acquire, AttemptKey, Cause, ClusterTime, Event, Fence, Happening, Home, Limit, LockName, Metadata,
+    NodeId, Op, Outcome, Owner, Share, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;
@@ -58,7 +58,17 @@ pub(super) fn release(number: u8) -> Op {
 }
 
 fn event(number: u8, what: Happening) -> Event {
-    Event { seq: 0, lock: lock(), owner: Owner::default(), key: key(number), home: Some(home(1)), what }
+    Event {
+        seq: 0,
+        at: ClusterTime(0),
+        lock: lock(),
+        owner: Owner::default(),
+        key: key(number),
+        home: Some(home(1)),
+        share: Share::Exclusive,
+        what,
+        by: None,
+    }
 }
 
 pub(super) fn queued(number: u8) -> Event {

@@ -142,7 +142,8 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::SessionExpired
         | Rejection::SessionNotFound
         | Rejection::SessionNotYours
-        | Rejection::SessionFull => Outcome::unknown(rejection.to_string()),
+        | Rejection::SessionFull
+        | Rejection::NoSuchWaiter => Outcome::unknown(rejection.to_string()),
     }
 }
 

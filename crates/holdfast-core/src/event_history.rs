@@ -1,0 +1,75 @@
+//! The last events, kept for those who watch: replicated, and bounded.
+
+use imbl::Vector;
+
+use crate::event::{Event, Happening};
+use crate::ids::Fence;
+use crate::name::LockName;
+use crate::table::LockTable;
+
+/// Most events that the table keeps.
+pub const EVENTS_KEPT: usize = 32_768;
+
+/// The last [`EVENTS_KEPT`] events. A clone costs nothing: it shares its memory.
+#[derive(Clone, Debug, Default)]
+pub struct EventHistory {
+    /// Without a gap in their numbers.
+    kept: Vector<Event>,
+    /// The number of the last event there was, kept or not.
+    seq: u64,
+}
+
+impl EventHistory {
+    pub(crate) fn push(&mut self, event: &Event) {
+        self.seq = event.seq;
+        // Where its client was connected, nobody will ask any more.
+        self.kept.push_back(Event { home: None, ..event.clone() });
+        if self.kept.len() > EVENTS_KEPT {
+            self.kept.pop_front();
+        }
+    }
+
+    /// From what lay in a snapshot; none if they are not the last ones, one after the other.
+    pub(crate) fn restore(kept: Vector<Event>, seq: u64) -> Option<Self> {
+        let first = (seq + 1).checked_sub(kept.len() as u64)?;
+        let is_gapless = (first..).zip(&kept).all(|(number, event)| event.seq == number);
+        (is_gapless && kept.len() <= EVENTS_KEPT).then_some(Self { kept, seq })
+    }
+
+    pub(crate) fn kept(&self) -> &Vector<Event> {
+        &self.kept
+    }
+
+    /// The number of the last event there was; 0 if there was none.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The events after this number, if all of them are still kept. None are after a number that is still to come.
+    pub fn after(&self, seq: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
+        let missing = usize::try_from(self.seq.saturating_sub(seq)).ok()?;
+        let from = self.kept.len().checked_sub(missing)?;
+        Some((from..self.kept.len()).map(|at| &self.kept[at]))
+    }
+
+    /// Those that concern one lock, the newest first.
+    pub fn of_lock<'a>(&'a self, lock: &'a LockName) -> impl Iterator<Item = &'a Event> {
+        self.kept.iter().rev().filter(move |event| event.lock == *lock)
+    }
+
+    /// The highest fence of this lock that is known from its events; none if none is.
+    pub fn highest_fence(&self, lock: &LockName) -> Option<Fence> {
+        // Fences of a lock go up: whoever was granted it last had the highest.
+        self.of_lock(lock).find_map(|event| match event.what {
+            Happening::Acquired { fence, .. } => Some(fence),
+            _ => None,
+        })
+    }
+}
+
+impl LockTable {
+    /// The last events, as of now.
+    pub fn event_history(&self) -> EventHistory {
+        self.history.clone()
+    }
+}
