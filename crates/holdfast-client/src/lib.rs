@@ -7,6 +7,8 @@
 //!
 //! [`Client::election`] is the same for the job of leading: see [`Election`] and [`Leadership`].
 //!
+//! [`Client::watch`] tells what happens to locks, without a hole.
+//!
 //! All calls go to any endpoint, stay with one that works, and hide a leader change or a node's death by repeating
 //! the request with the same token. A lease is counted from the moment its request was *sent*, on a clock that also
 //! runs while the machine is suspended; see [`safety_margin`].
@@ -30,10 +32,13 @@ mod path;
 mod request;
 mod session;
 mod session_calls;
+mod sse;
 mod standing;
 mod status;
+mod steering;
 mod target;
 mod transport;
+mod watch;
 
 pub use acquire::{Acquire, Share, Wait, fresh_token};
 pub use call::Answer;
@@ -51,3 +56,4 @@ pub use session::{Session, SessionRequest};
 pub use session_calls::{SessionPage, SessionRef};
 pub use standing::{LossReason, Standing};
 pub use status::status_of;
+pub use watch::{Watch, Watched};

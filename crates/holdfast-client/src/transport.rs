@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming as Body;
 use hyper::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -97,16 +98,55 @@ impl Transport {
         }
     }
 
+    /// Sends a request whose answer is a stream: gives that, or the whole answer where the status is not 200.
+    pub(crate) async fn open(
+        &self,
+        url: Uri,
+        outgoing: &Outgoing,
+        within: Duration,
+    ) -> Result<Result<Streaming, Incoming>, NoAnswer> {
+        let opened = async {
+            let answer = self.head(url, outgoing).await?;
+            match answer.status().as_u16() {
+                200 => Ok(Ok(Streaming(answer.into_body()))),
+                _ => read(answer).await.map(Err),
+            }
+        };
+        tokio::time::timeout(within, opened).await.unwrap_or_else(|_| {
+            Err(NoAnswer::on_the_way(format!("no answer within {} ms", within.as_millis())))
+        })
+    }
+
     async fn send(&self, url: Uri, outgoing: &Outgoing) -> Result<Incoming, NoAnswer> {
-        let answer = self
-            .http
-            .request(request(url, outgoing))
-            .await
-            .map_err(|error| NoAnswer { may_have_happened: !error.is_connect(), why: with_causes(&error) })?;
-        let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), ANSWER_LEN_MAX).collect().await;
-        let body = body.map_err(|error| NoAnswer::on_the_way(with_causes(&*error)))?.to_bytes();
-        Ok(Incoming { status, body })
+        read(self.head(url, outgoing).await?).await
+    }
+
+    async fn head(&self, url: Uri, outgoing: &Outgoing) -> Result<Response<Body>, NoAnswer> {
+        let answer = self.http.request(request(url, outgoing)).await;
+        answer.map_err(|error| NoAnswer { may_have_happened: !error.is_connect(), why: with_causes(&error) })
+    }
+}
+
+async fn read(answer: Response<Body>) -> Result<Incoming, NoAnswer> {
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), ANSWER_LEN_MAX).collect().await;
+    let body = body.map_err(|error| NoAnswer::on_the_way(with_causes(&*error)))?.to_bytes();
+    Ok(Incoming { status, body })
+}
+
+/// An answer that goes on.
+#[derive(Debug)]
+pub(crate) struct Streaming(Body);
+
+impl Streaming {
+    /// The next piece; none once the stream has ended, broken, or been silent for so long.
+    pub(crate) async fn piece(&mut self, silence_max: Duration) -> Option<Bytes> {
+        loop {
+            let frame = tokio::time::timeout(silence_max, self.0.frame()).await.ok()??.ok()?;
+            if let Ok(piece) = frame.into_data() {
+                return Some(piece);
+            }
+        }
     }
 }
 

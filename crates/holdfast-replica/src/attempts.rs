@@ -329,6 +329,7 @@ fn on_notice(notice: Notice) -> Step {
         | Notice::Ended(Cause::SessionExpired | Cause::SessionEnded) => {
             Step::Over(Acquired::Ended(Rejection::SessionExpired))
         }
+        Notice::Left(Cause::Forced) => Step::Over(Acquired::Ended(Rejection::LeaseForced)),
         Notice::Left(_) => Step::Over(Acquired::Ended(Rejection::LeaseReleased)),
         // It is back in the queue.
         Notice::Ended(Cause::Unclaimed) => Step::Waiting,

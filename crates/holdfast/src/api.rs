@@ -79,7 +79,10 @@ pub(crate) fn release(args: ReleaseArgs) -> Result<(), Failure> {
 
 pub(crate) fn get(args: GetArgs) -> Result<(), Failure> {
     let client = client(&args.client)?;
-    answer(client.get(&args.name, consistency(&args.read)), &args.output, print::lock)
+    match args.wait {
+        Some(wait) => answer(client.get_after(&args.name, args.since, wait), &args.output, print::lock),
+        None => answer(client.get(&args.name, consistency(&args.read)), &args.output, print::lock),
+    }
 }
 
 pub(crate) fn limit(args: LimitArgs) -> Result<(), Failure> {

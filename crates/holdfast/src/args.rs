@@ -9,6 +9,7 @@ mod lock;
 mod many;
 mod node;
 mod session;
+mod steering;
 
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ pub(crate) use self::many::{AcquireManyArgs, ReleaseManyArgs, RenewManyArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs};
 pub(crate) use self::session::{
     GetSessionArgs, KnownSessionArgs, ListSessionsArgs, OpenSessionArgs, SessionCommand, SessionTokenArgs,
+};
+pub(crate) use self::steering::{
+    AttemptArgs, CheckFenceArgs, ForceLeaveArgs, ForceReleaseArgs, HistoryArgs, InterventionArgs, WatchArgs,
+    WhyArgs,
 };
 use crate::duration;
 use crate::exit::STATUSES_HELP;
@@ -93,6 +98,27 @@ pub(crate) enum Command {
     /// List the locks that somebody holds or waits for
     #[command(after_help = STATUSES_HELP)]
     List(ListArgs),
+    /// Print what happens to locks, as it happens
+    #[command(after_help = STATUSES_HELP)]
+    Watch(WatchArgs),
+    /// Explain what keeps a lock from whoever asks for it now
+    #[command(after_help = STATUSES_HELP)]
+    Why(WhyArgs),
+    /// List the holds of the past of a lock
+    #[command(after_help = STATUSES_HELP)]
+    History(HistoryArgs),
+    /// Tell what became of an attempt, for whoever has lost an answer
+    #[command(after_help = STATUSES_HELP)]
+    Attempt(AttemptArgs),
+    /// Exit with 0 if a fence is that of a hold in force, with 76 otherwise
+    #[command(after_help = STATUSES_HELP)]
+    CheckFence(CheckFenceArgs),
+    /// End a hold, whoever has it
+    #[command(after_help = STATUSES_HELP)]
+    ForceRelease(ForceReleaseArgs),
+    /// Take all attempts of an owner out of a queue
+    #[command(after_help = STATUSES_HELP)]
+    ForceLeave(ForceLeaveArgs),
     /// Keep many locks with one renewal
     #[command(subcommand)]
     Session(SessionCommand),

@@ -24,6 +24,7 @@ use self::lease::LastMoments;
 use self::signals::Signals;
 use self::supervision::{Ended, Supervision};
 use self::system::SignalMask;
+pub(crate) use self::system::host_name;
 use self::terminal::Terminal;
 use crate::args::{ElectArgs, LockArgs, RunArgs};
 use crate::exit::{BUSY, Failure, LOST, deadlock};

@@ -18,6 +18,7 @@ mod print;
 mod runtime;
 mod serve;
 mod session;
+mod steering;
 mod stop;
 
 use std::io::Write;
@@ -68,6 +69,13 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         Command::RenewMany(args) => many::renew(args).map(done),
         Command::ReleaseMany(args) => many::release(args).map(done),
+        Command::Watch(args) => steering::watch(args).map(done),
+        Command::Attempt(args) => steering::attempt(args).map(done),
+        Command::CheckFence(args) => steering::check_fence(args).map(done),
+        Command::ForceRelease(args) => steering::force_release(args).map(done),
+        Command::ForceLeave(args) => steering::force_leave(args).map(done),
+        Command::History(args) => steering::history(args).map(done),
+        Command::Why(args) => steering::why(args).map(done),
         Command::Get(args) => api::get(args).map(done),
         Command::Limit(args) => api::limit(args).map(done),
         Command::List(args) => api::list(args).map(done),

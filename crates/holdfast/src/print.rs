@@ -240,7 +240,7 @@ fn member_row(member: &Member) -> Vec<String> {
     ]
 }
 
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(String::from).to_vec()
 }
 
@@ -249,7 +249,7 @@ fn pairs(pairs: &[(&str, String)]) -> String {
 }
 
 /// Columns as wide as their widest cell, two spaces apart; the last one is not filled up.
-fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)

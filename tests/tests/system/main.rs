@@ -23,6 +23,8 @@ mod secrets;
 mod sessions;
 mod sharing;
 mod snapshots;
+mod steering;
 mod strace;
 mod waiters_gone;
 mod waiting;
+mod watching;

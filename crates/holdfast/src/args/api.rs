@@ -122,6 +122,12 @@ pub(crate) struct ReadArgs {
 pub(crate) struct GetArgs {
     /// The lock's name
     pub(crate) name: String,
+    /// Answer once something has happened to the lock, or after so long
+    #[arg(long, env = "HOLDFAST_WAIT", value_name = "DURATION", value_parser = duration::parse, conflicts_with = "stale")]
+    pub(crate) wait: Option<Duration>,
+    /// With --wait: since this event number, a `seq` of another answer; default: from now on
+    #[arg(long, env = "HOLDFAST_SINCE", value_name = "SEQ", requires = "wait")]
+    pub(crate) since: Option<u64>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]
