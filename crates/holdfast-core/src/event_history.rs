@@ -45,11 +45,23 @@ impl EventHistory {
         self.seq
     }
 
+    /// The events after this number, as far as they are still kept.
+    pub fn rest_after(&self, seq: u64) -> impl Iterator<Item = &Event> {
+        let from = (seq + 1).saturating_sub(self.first_seq());
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(self.kept.len());
+        (from..self.kept.len()).map(|at| &self.kept[at])
+    }
+
     /// The events after this number, if all of them are still kept. None are after a number that is still to come.
     pub fn after(&self, seq: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         let missing = usize::try_from(self.seq.saturating_sub(seq)).ok()?;
         let from = self.kept.len().checked_sub(missing)?;
         Some((from..self.kept.len()).map(|at| &self.kept[at]))
+    }
+
+    /// The number of the oldest event that is kept; of the next one, if none is.
+    pub fn first_seq(&self) -> u64 {
+        self.seq + 1 - self.kept.len() as u64
     }
 
     /// Those that concern one lock, the newest first.

@@ -34,7 +34,7 @@ const WALL_CLOCK_EVERY: Duration = Duration::from_secs(2);
 const WALL_CLOCK_DRIFT_MS: u64 = 2_000;
 
 /// Sleeps, unless the replica closes. False if it does.
-async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
+pub(crate) async fn pause<R: Runtime>(closing: &Closing, span: Duration) -> bool {
     matches!(R::select2(closing.closed(), R::sleep(span)).await, Select2::Second(()))
 }
 

@@ -14,6 +14,7 @@ pub mod node;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node_store;
 pub mod open;
+pub mod past;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod peers;
 pub mod replica;

@@ -1,4 +1,5 @@
-//! The node's own store, off the safety path: a witness of how long the log was, and a catalogue of snapshots.
+//! The node's own store, off the safety path: a witness of how long the log was, a catalogue of snapshots, and the past
+//! of the locks.
 //!
 //! Nothing that a client was told depends on it. If it is damaged or cannot be written, the node runs without it: that
 //! costs history, and the chance to notice that a log has lost what it once had.
@@ -9,6 +10,7 @@ mod sled_store;
 mod witness;
 mod worker;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use self::memory::MemoryNodeStore;
@@ -27,6 +29,18 @@ pub struct SnapshotEntry {
     pub bytes: u64,
     /// Cluster time at which it was finished, in ms.
     pub created_ms: u64,
+}
+
+/// Longest block of the past, in bytes.
+pub const BLOCK_LEN_MAX: usize = 4 << 10;
+
+/// Which blocks of the past a store has. A block is named by the number of its last event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PastExtent {
+    /// How many.
+    pub blocks: u64,
+    /// The newest; 0 if there is none.
+    pub last: u64,
 }
 
 /// How the store is doing, for the metrics.
@@ -51,6 +65,16 @@ pub trait NodeStore: Send + Sync + 'static {
     fn add_snapshot(&self, entry: SnapshotEntry);
     /// Forgets a snapshot.
     fn remove_snapshot(&self, file: &str);
+    /// Keeps blocks of the past, each of at most [`BLOCK_LEN_MAX`] bytes, behind all that are there.
+    fn keep_past(&self, blocks: Vec<(u64, Bytes)>);
+    /// Forgets the oldest blocks of the past, so many of them.
+    fn forget_past(&self, blocks: u64);
+    /// The newest block of the past before this number. It may have to be read from the disk.
+    fn past_before(&self, number: u64) -> Option<(u64, Bytes)>;
+    /// The oldest block of the past. It may have to be read from the disk.
+    fn oldest_past(&self) -> Option<(u64, Bytes)>;
+    /// Which blocks there are.
+    fn past_extent(&self) -> PastExtent;
     /// How the store is doing.
     fn health(&self) -> NodeStoreHealth;
 }

@@ -308,6 +308,8 @@ fn start_tasks<R: Runtime>(
     let (me, closing) = (inner.clone(), tasks.closing());
     tasks.start(async move { me.tell_wall_clock(closing).await });
     let (me, closing) = (inner.clone(), tasks.closing());
+    tasks.start(async move { me.keep_past(closing).await });
+    let (me, closing) = (inner.clone(), tasks.closing());
     tasks.start(async move { me.keep_house(closing).await });
     let (me, closing) = (inner.clone(), tasks.closing());
     tasks.start(async move {

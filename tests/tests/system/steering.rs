@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_core::EVENTS_KEPT;
 use holdfast_tests::{Answer, Attempt, Cluster, PATIENCE, eventually};
 use serde_json::{Value, json};
 
@@ -150,6 +151,43 @@ async fn the_past_of_a_lock_is_told_page_by_page_with_who_and_why_and_when() {
     let before = first_page["next"].as_u64().unwrap();
     let rest = page(3, &format!("?limit=3&before={before}")).await;
     assert_eq!((told(&rest), &rest["next"]), (newest_first[2..].to_vec(), &Value::Null));
+}
+
+/// The replicated events are bounded; what each node has written down outlives them, and its own restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_past_outlives_the_replicated_events_and_a_restart() {
+    let cluster = Cluster::start(3).await;
+    let mut fences = Vec::new();
+    for n in 0..3 {
+        let attempt = Attempt::at("old").owner(format!("worker-{n}"));
+        fences.push(cluster.client(1).acquire(&attempt).await.unwrap().ok().fence());
+        cluster.client(1).release(&attempt).await.unwrap().ok();
+    }
+    let locks: Vec<_> = (0..64).map(|n| json!({"name": format!("many-{n}")})).collect();
+    for round in 0..=EVENTS_KEPT / 128 {
+        let token = format!("token-of-round-{round:06}");
+        let acquire = json!({"locks": locks, "token": token});
+        post(&cluster, 1, "/v1/acquire", acquire).await.ok();
+        post(&cluster, 1, "/v1/release", json!({"token": token})).await.ok();
+    }
+    let told = async |node: u64| -> Vec<Value> {
+        let page = cluster.client(node).get("/v1/locks/old/history").await;
+        let endings = page.ok().filter(Answer::is_ok).map(|page| page.body["endings"].clone());
+        endings.and_then(|endings| endings.as_array().cloned()).unwrap_or_default()
+    };
+    let newest_first: Vec<_> = fences.iter().rev().map(|fence| json!(fence)).collect();
+    for node in cluster.ids() {
+        let fences: Vec<_> = told(node).await.iter().map(|ending| ending["fence"].clone()).collect();
+        assert_eq!(fences, newest_first, "node {node}");
+    }
+    assert!(cluster.node(2).terminate().await.success());
+    cluster.node(2).start();
+    cluster.node(2).ready(PATIENCE).await;
+    let owners: Vec<_> = told(2).await.iter().map(|ending| ending["owner"].clone()).collect();
+    assert_eq!(owners, ["worker-2", "worker-1", "worker-0"]);
+    let page = cluster.client(2).get(&format!("/v1/locks/old/history?limit=1&before={}", fences[2])).await;
+    let page = page.unwrap().ok().body;
+    assert_eq!((&page["endings"][0]["fence"], &page["next"]), (&json!(fences[1]), &json!(fences[1])));
 }
 
 #[tokio::test(flavor = "multi_thread")]

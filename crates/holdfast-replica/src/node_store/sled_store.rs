@@ -1,15 +1,18 @@
 //! A node's store on sled.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::book::Book;
-use super::worker::Worker;
-use super::{NodeStore, NodeStoreHealth, SnapshotEntry};
+use super::worker::{Worker, guarded};
+use super::{NodeStore, NodeStoreHealth, PastExtent, SnapshotEntry};
 use crate::log::LogPoint;
 
 /// A store that takes longer to open is done without.
@@ -29,6 +32,8 @@ pub struct SledNodeStore {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Blocks of the past, by number (big endian). Empty until the store is open.
+    pub(super) past: OnceLock<sled::Tree>,
 }
 
 #[derive(Default)]
@@ -38,6 +43,26 @@ pub(super) struct State {
     /// The store is being closed: write once more and end.
     pub(super) closing: bool,
     pub(super) health: NodeStoreHealth,
+    /// Blocks of the past that are not written yet.
+    pub(super) new_past: BTreeMap<u64, Bytes>,
+    /// How many of the oldest blocks are to be forgotten.
+    pub(super) stale_blocks: u64,
+    /// With what is not written yet.
+    pub(super) past: PastExtent,
+}
+
+/// What the thread writes next.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) book: Option<Book>,
+    pub(super) new_past: BTreeMap<u64, Bytes>,
+    pub(super) stale_blocks: u64,
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        self.dirty || !self.new_past.is_empty() || self.stale_blocks > 0
+    }
 }
 
 impl SledNodeStore {
@@ -46,7 +71,8 @@ impl SledNodeStore {
     /// # Errors
     /// Only if no thread can be started. See [`NodeStore::health`] for the rest.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let (state, changed, past) = (Mutex::default(), Condvar::new(), OnceLock::new());
+        let shared = Arc::new(Shared { state, changed, past });
         let worker = Worker::new(folder, shared.clone());
         let (tell, opened) = channel();
         let thread = thread::Builder::new().name("node-store".to_owned()).spawn(move || {
@@ -98,9 +124,53 @@ impl NodeStore for SledNodeStore {
         self.update(|book| book.remove_snapshot(file));
     }
 
+    fn keep_past(&self, blocks: Vec<(u64, Bytes)>) {
+        let mut state = self.shared.state();
+        if state.health.stopped {
+            return; // Nobody would ever write them.
+        }
+        state.past.blocks += blocks.len() as u64;
+        state.past.last = blocks.last().map_or(state.past.last, |(number, _)| *number);
+        state.new_past.extend(blocks);
+        self.shared.changed.notify_one();
+    }
+
+    fn forget_past(&self, blocks: u64) {
+        let mut state = self.shared.state();
+        state.past.blocks = state.past.blocks.saturating_sub(blocks);
+        state.stale_blocks += blocks;
+        self.shared.changed.notify_one();
+    }
+
+    fn past_before(&self, number: u64) -> Option<(u64, Bytes)> {
+        let unwritten = |state: &State| {
+            state.new_past.range(..number).next_back().map(|(number, block)| (*number, block.clone()))
+        };
+        unwritten(&self.shared.state()).or_else(|| {
+            let past = self.shared.past.get()?;
+            let found = guarded(|| past.range(..number.to_be_bytes()).next_back().transpose());
+            found.ok().flatten().and_then(named)
+        })
+    }
+
+    fn oldest_past(&self) -> Option<(u64, Bytes)> {
+        let past = self.shared.past.get()?;
+        guarded(|| past.first()).ok().flatten().and_then(named)
+    }
+
+    fn past_extent(&self) -> PastExtent {
+        self.shared.state().past
+    }
+
     fn health(&self) -> NodeStoreHealth {
         self.shared.state().health
     }
+}
+
+/// A block of the past as it lies in the store.
+fn named((key, block): (sled::IVec, sled::IVec)) -> Option<(u64, Bytes)> {
+    let number = u64::from_be_bytes(key.as_ref().try_into().ok()?);
+    Some((number, Bytes::copy_from_slice(&block)))
 }
 
 impl Drop for SledNodeStore {
@@ -120,12 +190,24 @@ impl Shared {
     }
 
     /// Waits until there is something to write, or nothing ever will be again: then `None`.
-    pub(super) fn next_book(&self) -> Option<Book> {
+    pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self
             .changed
-            .wait_while(self.state(), |state| !state.dirty && !state.closing)
+            .wait_while(self.state(), |state| !state.has_work() && !state.closing)
             .expect("no code panics while it holds this");
-        std::mem::take(&mut state.dirty).then(|| state.book.clone())
+        if !state.has_work() {
+            return None;
+        }
+        let book = std::mem::take(&mut state.dirty).then(|| state.book.clone());
+        // The blocks stay where readers find them until they are written.
+        let stale_blocks = std::mem::take(&mut state.stale_blocks);
+        Some(Work { book, new_past: state.new_past.clone(), stale_blocks })
+    }
+
+    /// These blocks can be found in the store from now on.
+    pub(super) fn note_written(&self, blocks: &BTreeMap<u64, Bytes>) {
+        let mut state = self.state();
+        blocks.keys().for_each(|number| drop(state.new_past.remove(number)));
     }
 
     /// Waits for so long, or less if the store is being closed.

@@ -1,5 +1,6 @@
 //! The thread that works with sled, and what becomes of it when sled fails.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,14 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use super::PastExtent;
 use super::book::{Book, Pairs};
-use super::sled_store::Shared;
+use super::sled_store::{Shared, Work};
 
 /// Pause between two writes.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The store is small.
 const CACHE_BYTES: u64 = 1 << 20;
 const FOLDER: &str = "node-store";
+/// Of the blocks of the past.
+const PAST: &[u8] = b"past";
 /// Lies beside sled's files once they have content. sled opens some damaged files as an empty store.
 const BEGUN: &str = "begun";
 const SET_ASIDE_PREFIX: &str = "node-store.damaged-";
@@ -24,8 +30,16 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
 }
 
+/// A store that can be used, and what is in it.
+struct Opened {
+    store: sled::Db,
+    book: Book,
+    past: sled::Tree,
+    extent: PastExtent,
+}
+
 /// Why a store is of no use.
-enum Failure {
+pub(super) enum Failure {
     /// The files are there but not as they should be.
     Damaged(String),
     /// The system would not let us: a full disk, for instance. The files may be fine.
@@ -46,8 +60,9 @@ impl Worker {
         let mut state = self.shared.state();
         state.health.set_aside = count_set_aside(&self.data_folder);
         match opened {
-            Ok((store, book)) => {
-                state.book = book;
+            Ok(Opened { store, book, past, extent }) => {
+                (state.book, state.past) = (book, extent);
+                drop(self.shared.past.set(past)); // It is opened once.
                 Some(store)
             }
             Err(failure) => {
@@ -64,34 +79,45 @@ impl Worker {
             Ok(stored) => stored,
             Err(failure) => return self.stop(&failure),
         };
-        while let Some(book) = self.shared.next_book() {
-            let wanted = book.to_pairs();
-            if let Err(failure) = guarded(|| self.write(store, &stored, &wanted)) {
+        while let Some(Work { book, new_past, stale_blocks }) = self.shared.next_work() {
+            let wanted = book.map_or_else(|| stored.clone(), |book| book.to_pairs());
+            let written = guarded(|| {
+                if let Some(past) = self.shared.past.get() {
+                    write_past(past, &new_past, stale_blocks)?;
+                }
+                self.write(store, &stored, &wanted)
+            });
+            if let Err(failure) = written {
                 return self.stop(&failure);
             }
+            self.shared.note_written(&new_past);
             stored = wanted;
             self.shared.pause(PAUSE);
         }
     }
 
-    fn try_open(&self) -> Result<(sled::Db, Book), Failure> {
+    fn try_open(&self) -> Result<Opened, Failure> {
         let folder = self.folder();
         remove_half_written(&folder).map_err(Failure::Io)?;
-        let (store, pairs) = guarded(|| {
+        let (store, pairs, past, extent) = guarded(|| {
             let config = sled::Config::new().path(&folder).cache_capacity(CACHE_BYTES).flush_every_ms(None);
             let store = config.open()?;
             let pairs = read_all(&store)?;
-            Ok((store, pairs))
+            let past = store.open_tree(PAST)?;
+            let last =
+                past.last()?.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)));
+            let extent = PastExtent { blocks: past.len() as u64, last: last.unwrap_or(0) };
+            Ok((store, pairs, past, extent))
         })?;
         if pairs.is_empty() && !folder.join(BEGUN).exists() {
             let empty = Book::default();
             guarded(|| self.write(&store, &pairs, &empty.to_pairs()))?;
             File::create(folder.join(BEGUN)).map_err(Failure::Io)?;
-            return Ok((store, empty));
+            return Ok(Opened { store, book: empty, past, extent });
         }
         let book = Book::from_pairs(pairs);
         let book = book.ok_or_else(|| Failure::Damaged("its digest does not fit its content".to_owned()))?;
-        Ok((store, book))
+        Ok(Opened { store, book, past, extent })
     }
 
     /// Writes the differences as one batch. sled's own flush does not reach the medium: a sync of its file follows.
@@ -121,7 +147,9 @@ impl Worker {
 
     fn stop(&self, failure: &Failure) {
         tracing::error!(reason = %failure, "the node store failed; going on without it until the next start");
-        self.shared.state().health.stopped = true;
+        let mut state = self.shared.state();
+        state.health.stopped = true;
+        state.new_past.clear();
     }
 
     fn folder(&self) -> PathBuf {
@@ -138,8 +166,18 @@ impl std::fmt::Display for Failure {
     }
 }
 
+fn write_past(past: &sled::Tree, new: &BTreeMap<u64, Bytes>, stale_blocks: u64) -> sled::Result<()> {
+    let mut batch = sled::Batch::default();
+    new.iter().for_each(|(number, block)| batch.insert(&number.to_be_bytes(), &block[..]));
+    past.apply_batch(batch)?;
+    for _ in 0..stale_blocks {
+        past.pop_min()?;
+    }
+    Ok(())
+}
+
 /// Runs something of sled's. Its panics mean that it found what it did not expect.
-fn guarded<T>(act: impl FnOnce() -> sled::Result<T>) -> Result<T, Failure> {
+pub(super) fn guarded<T>(act: impl FnOnce() -> sled::Result<T>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(sled::Error::Io(error))) if !speaks_of_content(&error) => Err(Failure::Io(error)),

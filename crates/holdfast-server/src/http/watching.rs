@@ -4,15 +4,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use holdfast_api::{EventReset, InvalidArgument, Mode, PastHold, PastHolds};
-use holdfast_core::{Event, EventHistory, Happening, LockName, LockTable, LockView, Share};
+use holdfast_core::{Event, Fence, Happening, LockName, LockView, Share};
 use holdfast_replica::events::Watched;
-use holdfast_replica::handle::Consistency;
 use holdfast_replica::node::NodeEventStream;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::answer::Reply;
+use super::failure::Failure;
 use super::handlers::{Handled, query};
 use super::json;
 use super::service::{Call, Service};
@@ -145,46 +145,31 @@ fn write_event(text: &mut Vec<u8>, kind: &str, seq: u64, data: &impl Serialize) 
 
 pub(super) async fn history(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {
     let query = query(call, &["limit", "before"])?;
-    let (limit, before) = (query.limit()?, query.seq("before")?);
-    let look = |table: &LockTable, _| table.event_history();
-    let history = service.replica.read(Consistency::Linearizable, look).await?;
-    let wall_clock = |event: &Event| service.replica.wall_clock(event.at);
-    let page = page(&history, &lock, limit, before, wall_clock);
-    Ok(Reply::json(json::bytes(&page)))
+    let (limit, before) = (query.limit()?, query.seq("before")?.map(Fence));
+    let past = service.replica.past(lock.clone()).await?;
+    // What is older lies on the disk.
+    let read = tokio::task::spawn_blocking(move || past.page(before, limit + 1));
+    let mut holds = read.await.map_err(|_| Failure::bug())?;
+    let has_more = holds.len() > limit;
+    holds.truncate(limit);
+    let next = holds.last().filter(|_| has_more).map(|last| last.fence.0);
+    let endings = holds.into_iter().map(ending).collect();
+    Ok(Reply::json(json::bytes(&PastHolds { name: lock.as_str().into(), endings, next })))
 }
 
-fn page(
-    history: &EventHistory,
-    lock: &LockName,
-    limit: usize,
-    before: Option<u64>,
-    wall_clock: impl Fn(&Event) -> Option<u64>,
-) -> PastHolds {
-    let is_before =
-        |event: &&Event| event.fence().is_some_and(|fence| before.is_none_or(|before| fence.0 < before));
-    let ended = history.of_lock(lock).filter(is_before);
-    let mut endings: Vec<_> =
-        ended.filter_map(|event| past_hold(event, wall_clock(event))).take(limit + 1).collect();
-    let has_more = endings.len() > limit;
-    endings.truncate(limit);
-    let next = endings.last().filter(|_| has_more).map(|last| last.fence);
-    PastHolds { name: lock.as_str().into(), endings, next }
-}
-
-/// None if no hold has ended.
-fn past_hold(event: &Event, unix_ms: Option<u64>) -> Option<PastHold> {
-    let Happening::Ended { fence, cause, held_ms } = &event.what else { return None };
-    Some(PastHold {
-        fence: fence.0,
-        owner: event.owner.as_str().into(),
-        mode: mode_of(event.share),
-        permits: permits_of(event.share),
-        held_ms: *held_ms,
-        ended: cause.as_str().into(),
-        by: event.by.as_ref().map(|by| by.by.as_str().into()),
-        reason: event.by.as_ref().map(|by| by.reason.as_str().into()),
-        at: unix_ms.and_then(rfc_3339),
-    })
+fn ending(hold: holdfast_replica::past::PastHold) -> PastHold {
+    let (by, reason) = hold.by.map(|by| (by.by.to_string(), by.reason.as_str().to_owned())).unzip();
+    PastHold {
+        fence: hold.fence.0,
+        owner: hold.owner.to_string(),
+        mode: mode_of(hold.share),
+        permits: permits_of(hold.share),
+        held_ms: hold.held_ms,
+        ended: hold.cause.as_str().into(),
+        by,
+        reason,
+        at: hold.unix_ms.and_then(rfc_3339),
+    }
 }
 
 pub(super) async fn why(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {

@@ -77,3 +77,25 @@ fn a_store_that_cannot_be_opened_is_done_without() {
     store.set_witness(point(9));
     assert_eq!(store.witness(), Some(point(9)), "it still remembers while it runs");
 }
+
+#[test]
+fn blocks_of_the_past_are_found_before_and_after_they_are_written_and_the_oldest_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let block = |number: u64| (number, Bytes::from(vec![number as u8; 100]));
+    let store = SledNodeStore::open(folder.path()).unwrap();
+    store.keep_past((1..=5).map(|n| block(n * 10)).collect());
+    assert_eq!(store.past_before(u64::MAX), Some(block(50)));
+    drop(store);
+    let store = SledNodeStore::open(folder.path()).unwrap();
+    assert_eq!(store.past_extent(), PastExtent { blocks: 5, last: 50 });
+    store.keep_past(vec![block(60)]);
+    let all = |store: &SledNodeStore| -> Vec<u64> {
+        let next = |number: &u64| store.past_before(*number).map(|(number, _)| number);
+        std::iter::successors(next(&u64::MAX), next).collect()
+    };
+    assert_eq!(all(&store), [60, 50, 40, 30, 20, 10]);
+    store.forget_past(2);
+    drop(store);
+    let store = SledNodeStore::open(folder.path()).unwrap();
+    assert_eq!((store.oldest_past(), all(&store)), (Some(block(30)), vec![60, 50, 40, 30]));
+}
