@@ -33,6 +33,7 @@ mod session_calls;
 mod standing;
 mod status;
 mod target;
+mod terms;
 mod transport;
 
 pub use acquire::{Acquire, Share, Wait, fresh_token};
@@ -51,3 +52,4 @@ pub use session::{Session, SessionRequest};
 pub use session_calls::{SessionPage, SessionRef};
 pub use standing::{LossReason, Standing};
 pub use status::status_of;
+pub use terms::{AlreadyDone, Terms};

@@ -41,6 +41,8 @@ pub enum Cause {
     SessionExpired,
     /// The session that kept it was ended.
     SessionEnded,
+    /// Somebody else has completed the run that the attempt waited to make.
+    AlreadyDone,
 }
 
 /// What is remembered of an ended attempt.
@@ -76,7 +78,8 @@ impl Ending {
             | Cause::WaitTimeout
             | Cause::Unclaimed
             | Cause::LimitChanged
-            | Cause::SessionEnded => Rejection::LeaseReleased,
+            | Cause::SessionEnded
+            | Cause::AlreadyDone => Rejection::LeaseReleased,
         }
     }
 }

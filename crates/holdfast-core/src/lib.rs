@@ -22,6 +22,7 @@ mod ending;
 mod event;
 mod homes;
 mod ids;
+mod kept;
 mod lease;
 mod lock;
 mod many;
@@ -36,12 +37,15 @@ mod several;
 mod share;
 mod snapshot;
 mod table;
+mod terms;
 mod time;
 mod timers;
 mod view;
 mod waits;
 
-pub use command::{Acquire, AcquireMany, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef};
+pub use command::{
+    Acquire, AcquireMany, AcquireOnTerms, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef,
+};
 pub use ending::{Cause, ENDING_KEPT_MS};
 pub use event::{Event, Happening};
 pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
@@ -54,5 +58,6 @@ pub use several::{Item, MANY_MAX, OfLock, Place, Several, SeveralError};
 pub use share::{LIMIT_MAX, Limit, Permits, PermitsError, Share};
 pub use snapshot::{SnapshotError, SnapshotReader, SnapshotView};
 pub use table::{Applied, LockTable};
+pub use terms::{Run, Terms, TermsError};
 pub use time::{ClusterTime, RangeError, Ttl, Wait};
 pub use view::{HolderView, LockPage, LockView, Standing, WAITERS_LISTED_MAX, WaiterView};

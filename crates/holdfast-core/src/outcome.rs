@@ -22,6 +22,8 @@ pub struct Grant {
     pub expires_in_ms: u64,
     /// The holder's own.
     pub metadata: Metadata,
+    /// What is left until the hold is over even if it is renewed, in milliseconds; none: there is no such end.
+    pub max_left_ms: Option<u64>,
 }
 
 /// A session, as its owner is told of it.
@@ -67,6 +69,15 @@ pub enum Answer {
     SessionEnded {
         /// How many locks it held.
         released: u64,
+    },
+    /// The attempt is over, or will be.
+    ReleasedOnTerms {
+        /// Of its hold.
+        fence: Fence,
+        /// When its least hold is over and others can have the lock, in milliseconds; 0: already.
+        effective_in_ms: u64,
+        /// Whether it counts as the run that was completed in its period.
+        is_done: bool,
     },
 }
 
@@ -170,6 +181,28 @@ pub enum Rejection {
     /// The session holds and waits for as much as one can.
     #[error("the session has no room")]
     SessionFull,
+    /// After a holder was lost, nobody is granted the lock for a while, and the attempt does not wait.
+    #[error("the lock is in the delay that a lost holder had asked for")]
+    Delayed {
+        /// The first of those who still hold it beside the one that was lost.
+        holder: Option<HolderSummary>,
+        /// How many wait.
+        queue_length: u64,
+        /// What is left of the delay, in milliseconds.
+        delay_ms: u64,
+    },
+    /// In this period the run was completed.
+    #[error("{owner} has done it already, {done_ms_ago} ms ago with fence {fence}: next in {next_in_ms} ms")]
+    AlreadyDone {
+        /// Who did it.
+        owner: Owner,
+        /// The grant's number.
+        fence: Fence,
+        /// When the period is over, in milliseconds.
+        next_in_ms: u64,
+        /// When its holder said that it was done, in milliseconds.
+        done_ms_ago: u64,
+    },
 }
 
 fn in_use(limit: &Option<u32>) -> String {

@@ -8,16 +8,16 @@
 use std::fmt::Write;
 
 use holdfast_core::{
-    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home,
-    Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey, SessionRef,
-    Several, Share, SnapshotReader, Standing, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group,
+    GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey,
+    SessionRef, Several, Share, SnapshotReader, Standing, StorageId, Terms, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0x9948_cb9a_36b1_d5bc;
+const DIGEST: u64 = 0x1d0d_b4b6_000c_8904;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -58,6 +58,18 @@ fn history() -> Vec<Group> {
     };
     let in_session = |session: SessionRef, acquire: Op| match acquire {
         Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
+        other => panic!("no acquire: {other:?}"),
+    };
+    let on_terms = |spans: (u64, u64, Option<u64>, Option<u64>), acquire: Op| match acquire {
+        Op::Acquire(acquire) => {
+            let terms = Terms::try_from(spans).unwrap();
+            Op::AcquireOnTerms(Box::new(AcquireOnTerms {
+                acquire,
+                share: Share::Exclusive,
+                session: None,
+                terms,
+            }))
+        }
         other => panic!("no acquire: {other:?}"),
     };
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
@@ -146,6 +158,22 @@ fn history() -> Vec<Group> {
                 Op::EndSession(session(23, 2)),
             ],
         ),
+        at(
+            4_900,
+            vec![
+                on_terms((300_000, 0, None, None), acquire("delayed", 61, "rose", 100, 0, "{}")),
+                acquire("delayed", 62, "sam", 30_000, 400_000, "{}"),
+                on_terms(
+                    (0, 60_000, Some(90_000), None),
+                    acquire("bounded", 63, "tess", 80_000_000, 0, "{}"),
+                ),
+                on_terms((0, 0, None, Some(86_000_000)), acquire("once", 64, "uma", 30_000, 0, "{}")),
+                on_terms((0, 0, None, Some(86_000_000)), acquire("led", 65, "uma", 30_000, 300_000, "{}")),
+                Op::ReleaseDone { lock: name("once"), key: key(64) },
+                Op::Release { lock: name("bounded"), key: key(63) },
+            ],
+        ),
+        at(5_000, Vec::new()),
     ]
 }
 
@@ -205,6 +233,9 @@ fn meaning(table: &LockTable) -> String {
     }
     for lock in table.list("", None, 100, table.now()).locks {
         writeln!(text, "lock {}", lock.name).unwrap();
+        if let Some(delay_ms) = lock.delay_ms {
+            writeln!(text, "  granted to nobody for {delay_ms} ms").unwrap();
+        }
         for holder in lock.holders {
             let (owner, fence, ttl, json) =
                 (holder.owner, holder.fence, holder.ttl.ms(), holder.metadata.as_json());
@@ -214,6 +245,10 @@ fn meaning(table: &LockTable) -> String {
                 "  held by {owner} {json}: fence {fence}, since {held} ms, {left} of {ttl} ms left"
             )
             .unwrap();
+            if let Some(left) = holder.max_left_ms {
+                let releasing = if holder.is_releasing { ", and is given back" } else { "" };
+                writeln!(text, "    {left} ms left at most{releasing}").unwrap();
+            }
         }
         for waiter in lock.queue {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
@@ -228,6 +263,9 @@ fn meaning(table: &LockTable) -> String {
     let attempts = |op| match op {
         Op::Acquire(attempt) | Op::AcquireInSession(attempt, ..) => {
             vec![(attempt.lock, attempt.key, attempt.owner)]
+        }
+        Op::AcquireOnTerms(attempt) => {
+            vec![(attempt.acquire.lock, attempt.acquire.key, attempt.acquire.owner)]
         }
         Op::AcquireMany(attempt) => {
             let place = |item: &Item| (item.place.lock.clone(), item.place.key, attempt.owner.clone());
@@ -244,6 +282,9 @@ fn meaning(table: &LockTable) -> String {
             Standing::Unknown => "is unknown".to_owned(),
         };
         writeln!(text, "the attempt of {owner} at {lock} {standing}").unwrap();
+        if let Some(done) = table.already_done(&lock) {
+            writeln!(text, "  {done}").unwrap();
+        }
     }
     text
 }
@@ -267,7 +308,7 @@ fn a_snapshot_of_the_first_format_means_what_it_always_meant() {
 fn the_future_of_the_snapshot_is_the_future_of_the_log() {
     let (mut replayed, mut restored) = (table_of(&read(LOG)), restored());
     // Every wait, and the last lease of a day.
-    for now in (5_000..700_000).step_by(500).chain([86_500_000]) {
+    for now in (5_500..700_000).step_by(500).chain([86_500_000]) {
         let ops = vec![Op::Vouch { node: NodeId(3), boot: 1 }];
         let group = Group { now: ClusterTime(now), ops };
         assert_eq!(restored.apply(&group).events, replayed.apply(&group).events);

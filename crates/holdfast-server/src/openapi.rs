@@ -8,7 +8,8 @@ use holdfast_api::{
     AcquireManyRequest, AcquireRequest, CampaignRequest, Cluster, Digest, Election, Grant, GrantMany,
     HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock, LockList, OpenSessionRequest, Problem,
     ProclaimRequest, ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RenewManyRequest,
-    RenewRequest, Session, SessionEnded, SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest,
+    RenewRequest, ResignRequest, Session, SessionEnded, SessionInfo, SessionList, SessionTokenRequest,
+    SetLimitRequest,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -52,6 +53,7 @@ use crate::http::Route;
         ReleaseRequest,
         RenewManyRequest,
         RenewRequest,
+        ResignRequest,
         Session,
         SessionEnded,
         SessionInfo,

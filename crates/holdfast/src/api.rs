@@ -23,6 +23,7 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
         share: args.share.share(),
         session: session::named(args.session, args.session_token)?,
+        terms: args.terms.terms(),
     };
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
@@ -49,6 +50,12 @@ fn not_acquired(name: &str, error: &CallError, is_token_inherited: bool) -> Fail
     if let Refusal { code: Some(ErrorCode::Held), holder: Some(holder), .. } = &**refusal {
         failure.message = held_by(name, holder);
     }
+    if let Refusal { delay: Some(delay), .. } = &**refusal {
+        let delay = duration::text(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        failure.message = format!(
+            "{name:?} is granted to nobody for {delay}, after its holder was lost. Wait for it with --wait 30s"
+        );
+    }
     let is_used_up = matches!(
         refusal.code,
         Some(ErrorCode::LeaseExpired | ErrorCode::LeaseReleased | ErrorCode::LeaseForced)
@@ -74,7 +81,10 @@ pub(crate) fn renew(args: RenewArgs) -> Result<(), Failure> {
 
 pub(crate) fn release(args: ReleaseArgs) -> Result<(), Failure> {
     let (client, token) = (client(&args.client)?, required_token(args.token)?);
-    answer(client.release(&args.name, &token), &args.output, print::released)
+    match args.done {
+        true => answer(client.release_done(&args.name, &token), &args.output, print::released_done),
+        false => answer(client.release(&args.name, &token), &args.output, print::released),
+    }
 }
 
 pub(crate) fn get(args: GetArgs) -> Result<(), Failure> {

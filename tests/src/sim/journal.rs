@@ -217,7 +217,9 @@ fn show_op(op: &Op) -> String {
         | Op::ReleaseMany { .. }
         | Op::OpenSession { .. }
         | Op::RenewSession(_)
-        | Op::EndSession(_) => format!("{op:?}"),
+        | Op::EndSession(_)
+        | Op::AcquireOnTerms(_)
+        | Op::ReleaseDone { .. } => format!("{op:?}"),
     }
 }
 

@@ -97,7 +97,9 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
         | Op::SetLimit { .. }
         | Op::OpenSession { .. }
         | Op::RenewSession(_)
-        | Op::EndSession(_) => false,
+        | Op::EndSession(_)
+        | Op::AcquireOnTerms(_)
+        | Op::ReleaseDone { .. } => false,
     }
 }
 

@@ -123,7 +123,9 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 | Op::HandOver { .. }
                 | Op::OpenSession { .. }
                 | Op::RenewSession(_)
-                | Op::EndSession(_) => {}
+                | Op::EndSession(_)
+                | Op::AcquireOnTerms(_)
+                | Op::ReleaseDone { .. } => {}
             }
         }
         for event in &entry.events {

@@ -142,7 +142,9 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::SessionExpired
         | Rejection::SessionNotFound
         | Rejection::SessionNotYours
-        | Rejection::SessionFull => Outcome::unknown(rejection.to_string()),
+        | Rejection::SessionFull
+        | Rejection::Delayed { .. }
+        | Rejection::AlreadyDone { .. } => Outcome::unknown(rejection.to_string()),
     }
 }
 
