@@ -119,11 +119,6 @@ impl Invariants {
     fn follow_answers(&mut self, group: &Group, applied: &Applied, table: &LockTable) {
         let now = table.now();
         for (op, outcome) in group.ops.iter().zip(&applied.outcomes) {
-            if let Ok(Answer::ReleasedOnTerms { fence, effective_in_ms, .. }) = outcome
-                && let Some((_, told)) = self.holds.get_mut(fence)
-            {
-                told.deadline = now.after(*effective_in_ms);
-            }
             if let Op::AcquireOnTerms(attempt) = op {
                 self.follow_grant(&attempt.acquire.key, outcome, now);
             }
@@ -135,6 +130,14 @@ impl Invariants {
                 continue;
             };
             self.follow_grant(key, outcome, now);
+        }
+        // What was given back before its least hold is over stays until then, whatever its lease was.
+        for (fence, (lock, told)) in &mut self.holds {
+            let holders = table.view(lock, now).holders;
+            if let Some(holder) = holders.iter().find(|holder| holder.fence == *fence && holder.is_releasing)
+            {
+                told.deadline = now.after(holder.expires_in_ms);
+            }
         }
         for outcome in &applied.outcomes {
             let Ok(Answer::GrantedMany(grant)) = outcome else { continue };

@@ -22,12 +22,12 @@ const TTLS: [u64; 5] = [100, 150, 500, 1_000, 80_000];
 /// Delay, least and longest hold, period.
 const TERMS: [(u64, u64, Option<u64>, Option<u64>); 7] = [
     (300, 0, None, None),
-    (0, 400, None, None),
+    (3_000, 400, None, None),
     (0, 0, Some(700), None),
-    (0, 0, None, Some(5_000)),
+    (200, 0, None, Some(5_000)),
     (500, 200, Some(900), Some(1_500)),
     (2_000, 0, Some(120), None),
-    (0, 600, None, Some(1_000)),
+    (100, 600, None, Some(1_000)),
 ];
 const WAITS: [u64; 6] = [0, 1, 100, 500, 3_000, 60_000];
 
@@ -234,7 +234,7 @@ impl Who {
 
     /// Each person's own at each lock.
     fn terms(self, odd: usize) -> Terms {
-        let at = self.lock + 2 * self.person + usize::from(odd == 5);
+        let at = 2 * self.lock + self.person + usize::from(odd == 5);
         let (delay_ms, min_hold_ms, max_hold_ms, period_ms) = TERMS[at % TERMS.len()];
         Terms::new(delay_ms, min_hold_ms, max_hold_ms, period_ms).unwrap()
     }
