@@ -24,5 +24,6 @@ mod sessions;
 mod sharing;
 mod snapshots;
 mod strace;
+mod terms;
 mod waiters_gone;
 mod waiting;
