@@ -324,10 +324,11 @@ impl LockRequest {
         let mut sent = won.sent;
         let clock = self.client.clock();
         let left = local_deadline(sent, ttl).since(clock.now());
-        if self.acquire.wait != Wait::No && left < ttl / 2 {
-            if let Some(renewed) = self.confirm(&target, &won.token, ttl).await? {
-                (sent, max_left_ms) = (renewed.sent, renewed.max_left_ms);
-            }
+        if self.acquire.wait != Wait::No
+            && left < ttl / 2
+            && let Some(renewed) = self.confirm(&target, &won.token, ttl).await?
+        {
+            (sent, max_left_ms) = (renewed.sent, renewed.max_left_ms);
         }
         let left = max_left_ms.map_or(ttl, |left| ttl.min(Duration::from_millis(left)));
         let deadline = local_deadline(sent, left);
