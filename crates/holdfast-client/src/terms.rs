@@ -42,6 +42,9 @@ pub struct AlreadyDone {
 impl fmt::Display for AlreadyDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, fence, next_in, done_ago } = self;
-        write!(f, "{owner:?} has done it already, {done_ago:?} ago with fence {fence}: next in {next_in:?}")
+        write!(
+            f,
+            "it was done already, {done_ago:?} ago by {owner:?} with fence {fence}; the next run is due in {next_in:?}"
+        )
     }
 }

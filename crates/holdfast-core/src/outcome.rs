@@ -192,7 +192,9 @@ pub enum Rejection {
         delay_ms: u64,
     },
     /// In this period the run was completed.
-    #[error("{owner} has done it already, {done_ms_ago} ms ago with fence {fence}: next in {next_in_ms} ms")]
+    #[error(
+        "it was done already, {done_ms_ago} ms ago by {owner:?} with fence {fence}; the next run is due in {next_in_ms} ms"
+    )]
     AlreadyDone {
         /// Who did it.
         owner: Owner,

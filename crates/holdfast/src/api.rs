@@ -10,7 +10,7 @@ use crate::args::{
     AcquireArgs, ClientArgs, GetArgs, LimitArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs,
     StatusArgs,
 };
-use crate::exit::Failure;
+use crate::exit::{Failure, already_done};
 use crate::{duration, output, print, runtime, session};
 
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
@@ -50,8 +50,12 @@ fn not_acquired(name: &str, error: &CallError, is_token_inherited: bool) -> Fail
     if let Refusal { code: Some(ErrorCode::Held), holder: Some(holder), .. } = &**refusal {
         failure.message = held_by(name, holder);
     }
+    if let Refusal { already_done: Some(done), .. } = &**refusal {
+        failure.message =
+            format!("{}; next in {}", already_done(name, done), duration::text_of(done.next_in));
+    }
     if let Refusal { delay: Some(delay), .. } = &**refusal {
-        let delay = duration::text(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let delay = duration::text_of(*delay);
         failure.message = format!(
             "{name:?} is granted to nobody for {delay}, after its holder was lost. Wait for it with --wait 30s"
         );

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use holdfast_client::api::ErrorCode;
-use holdfast_client::{CallError, Refusal};
+use holdfast_client::{AlreadyDone, CallError, Refusal};
+
+use crate::duration;
 
 /// Something went wrong that has no status of its own.
 pub(crate) const OTHER: u8 = 1;
@@ -84,6 +86,12 @@ impl Failure {
         let detail = refusal.detail.trim_end_matches('.');
         Self::new(refusal_status(refusal), format!("{detail} ({}){advice}", refusal.code_text))
     }
+}
+
+/// Somebody has done it in this period.
+pub(crate) fn already_done(name: &str, done: &AlreadyDone) -> String {
+    let AlreadyDone { owner, fence, done_ago, .. } = done;
+    format!("{name:?} was done already by {owner:?} (fence {fence}), {} ago", duration::text_of(*done_ago))
 }
 
 /// The wait would never end by itself.

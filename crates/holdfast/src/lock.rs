@@ -29,7 +29,7 @@ use self::system::SignalMask;
 use self::terminal::Terminal;
 use crate::args::{ElectArgs, LockArgs, RunArgs};
 use crate::exit::{BUSY, Failure, LOST, deadlock};
-use crate::{api, duration, election, runtime};
+use crate::{api, duration, election, exit, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,13 +85,8 @@ impl Plea {
 }
 
 fn already_done(name: &str, done: &AlreadyDone) -> String {
-    let ms = |span: Duration| duration::text(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-    let AlreadyDone { owner, fence, next_in, done_ago } = done;
-    format!(
-        "{name:?} was done already by {owner:?} (fence {fence}), {} ago. The command was not run; next in {}",
-        ms(*done_ago),
-        ms(*next_in)
-    )
+    let next_in = duration::text_of(done.next_in);
+    format!("{}. The command was not run; next in {next_in}", exit::already_done(name, done))
 }
 
 /// Runs the command and returns its exit status, or one of our own.
