@@ -69,6 +69,30 @@ impl Attempt {
         self.with("session", id.into()).with("session_token", token.into())
     }
 
+    /// Nobody is granted the lock for so long after a loss.
+    #[must_use]
+    pub fn delay_ms(self, delay_ms: u64) -> Self {
+        self.with("delay_ms", delay_ms.into())
+    }
+
+    /// A release takes effect no earlier.
+    #[must_use]
+    pub fn min_hold_ms(self, min_hold_ms: u64) -> Self {
+        self.with("min_hold_ms", min_hold_ms.into())
+    }
+
+    /// The hold is over then at the latest.
+    #[must_use]
+    pub fn max_hold_ms(self, max_hold_ms: u64) -> Self {
+        self.with("max_hold_ms", max_hold_ms.into())
+    }
+
+    /// Only where it was not done within the period.
+    #[must_use]
+    pub fn once_ms(self, period_ms: u64) -> Self {
+        self.with("once", json!({"period_ms": period_ms}))
+    }
+
     fn with(mut self, field: &str, value: Value) -> Self {
         self.fields.insert(field.into(), value);
         self

@@ -26,9 +26,13 @@ pub struct Grant {
     /// The holder's own: an object, or any JSON where the lock was taken as an election.
     #[schema(value_type = Value)]
     pub metadata: Value,
+    /// With `max_hold_ms`: what is left of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max_left_ms: Option<u64>,
 }
 
-/// An attempt that holds nothing and waits for nothing any more.
+/// An attempt that holds nothing and waits for nothing any more, or will not once its least hold is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Released {
     /// The lock.
@@ -38,6 +42,13 @@ pub struct Released {
     pub fence: Option<u64>,
     /// Always true.
     pub released: bool,
+    /// With `min_hold_ms`, while that lasts: when the release takes effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub effective_in_ms: Option<u64>,
+    /// True where it counts as the run that was completed in its period, which is not over yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
 }
 
 /// One of many locks, with the number to send along with every write that it protects.
@@ -140,6 +151,13 @@ pub struct Holder {
     /// The holder's own: an object, or any JSON where the lock was taken as an election.
     #[schema(value_type = Value)]
     pub metadata: Value,
+    /// With `max_hold_ms`: what is left of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max_left_ms: Option<u64>,
+    /// True once it was released before its least hold was over: it goes when that is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub releasing: bool,
 }
 
 /// A waiter, as everybody may see it.
@@ -177,12 +195,16 @@ pub struct Lock {
     /// True where a stale answer was asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+    /// After a holder was lost that had asked for a delay: for how long nobody is granted the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub delay_ms: Option<u64>,
 }
 
 /// One page of locks, in the order of their names (byte by byte).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LockList {
-    /// Locks that somebody holds or waits for.
+    /// Locks that somebody holds or waits for, or that are in a delay.
     pub locks: Vec<Lock>,
     /// Give this as `after` to get the next page; null on the last one.
     #[schema(required)]

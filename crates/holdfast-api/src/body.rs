@@ -69,6 +69,10 @@ pub enum FieldKind {
     Texts(&'static str),
     /// A list of JSON objects; the words say of what.
     Objects(&'static str, &'static [Field]),
+    /// A JSON object with these fields; the words say of what.
+    Nested(&'static str, &'static [Field]),
+    /// Yes or no.
+    Flag,
 }
 
 impl FieldKind {
@@ -82,6 +86,8 @@ impl FieldKind {
             Self::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
             Self::Texts(_) => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             Self::Objects(..) => value.is_array(),
+            Self::Nested(..) => value.is_object(),
+            Self::Flag => value.is_boolean(),
         }
     }
 }
@@ -99,6 +105,8 @@ impl fmt::Display for FieldKind {
             Self::Word(words) => write!(f, "must be one of the texts {}", words.join(", ")),
             Self::Texts(which) => write!(f, "must be a list of {which}"),
             Self::Objects(which, _) => write!(f, "must be a list of {which}"),
+            Self::Nested(which, _) => write!(f, "must be a JSON object of {which}"),
+            Self::Flag => f.write_str("must be true or false"),
         }
     }
 }
@@ -137,8 +145,12 @@ fn no_json(error: &serde_json::Error) -> InvalidArgument {
 fn explain(bytes: &[u8], fields: &[Field]) -> InvalidArgument {
     match serde_json::from_slice::<Pairs>(bytes) {
         Ok(Pairs(pairs)) => find_culprit(&pairs, fields).unwrap_or_else(|| {
-            let field = fields.iter().find(|field| matches!(field.kind, FieldKind::Objects(..)));
-            match field {
+            let is_nested = |field: &&Field| match field.kind {
+                FieldKind::Objects(..) => true,
+                FieldKind::Nested(..) => pairs.iter().any(|(name, _)| name == field.name),
+                _ => false,
+            };
+            match fields.iter().find(is_nested) {
                 Some(field) => InvalidArgument::new(field.name, "has an object with a field twice"),
                 None => InvalidArgument::new("body", "is not what this call takes"),
             }
@@ -166,6 +178,11 @@ fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> Option<InvalidAr
                 return Some(culprit);
             }
         }
+        if let FieldKind::Nested(_, fields) = field.kind
+            && let Some(culprit) = find_nested(field.name, value, fields)
+        {
+            return Some(culprit);
+        }
     }
     let missing = fields.iter().find(|field| {
         field.presence == Presence::Required && pairs.iter().all(|(name, _)| name != field.name)
@@ -175,12 +192,19 @@ fn find_culprit(pairs: &[(String, Value)], fields: &[Field]) -> Option<InvalidAr
 
 /// What is wrong with an object of a list: `locks[3].name` is the name of a field.
 fn find_inside(list: &str, at: usize, object: &Value, fields: &[Field]) -> Option<InvalidArgument> {
-    let Some(object) = object.as_object() else {
-        return Some(InvalidArgument::new(format!("{list}[{at}]"), "must be a JSON object"));
-    };
-    let pairs: Vec<_> = object.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let here = format!("{list}[{at}]");
+    match object.is_object() {
+        true => find_nested(&here, object, fields),
+        false => Some(InvalidArgument::new(here, "must be a JSON object")),
+    }
+}
+
+/// What is wrong with an object in a field: `once.period_ms` is the name of a field, too.
+fn find_nested(outer: &str, object: &Value, fields: &[Field]) -> Option<InvalidArgument> {
+    let pairs: Vec<_> =
+        object.as_object()?.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let inside = find_culprit(&pairs, fields)?;
-    Some(InvalidArgument::new(format!("{list}[{at}].{}", inside.field), inside.what))
+    Some(InvalidArgument::new(format!("{outer}.{}", inside.field), inside.what))
 }
 
 fn unknown(name: &str, fields: &[Field]) -> InvalidArgument {

@@ -50,6 +50,8 @@ pub enum ErrorCode {
     SessionNotYours,
     /// The session holds and waits for as much as one can.
     SessionFull,
+    /// The run was completed in this period.
+    AlreadyDone,
     /// No leader with a majority is known; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -62,7 +64,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -85,6 +87,7 @@ impl ErrorCode {
         Self::SessionNotFound,
         Self::SessionNotYours,
         Self::SessionFull,
+        Self::AlreadyDone,
         Self::NoLeader,
         Self::NoSpace,
         Self::UnknownOutcome,
@@ -116,6 +119,7 @@ impl ErrorCode {
             Self::SessionNotFound => "session_not_found",
             Self::SessionNotYours => "session_not_yours",
             Self::SessionFull => "session_full",
+            Self::AlreadyDone => "already_done",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
@@ -144,7 +148,8 @@ impl ErrorCode {
             | Self::Deadlock
             | Self::SessionExpired
             | Self::SessionNotYours
-            | Self::SessionFull => 409,
+            | Self::SessionFull
+            | Self::AlreadyDone => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -178,6 +183,7 @@ impl ErrorCode {
             Self::SessionNotFound => "There is no such session",
             Self::SessionNotYours => "The session has another token",
             Self::SessionFull => "The session has no room",
+            Self::AlreadyDone => "It was done already in this period",
             Self::NoLeader => "No leader with a majority is known",
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
@@ -210,6 +216,7 @@ impl ErrorCode {
             | Self::SessionNotFound
             | Self::SessionNotYours
             | Self::SessionFull
+            | Self::AlreadyDone
             | Self::NoLeader
             | Self::NoSpace => true,
         }

@@ -83,6 +83,26 @@ impl CampaignRequest {
     }
 }
 
+/// Body of `POST /v1/elections/{name}/resign`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResignRequest {
+    /// The secret of the attempt.
+    #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
+    pub token: String,
+}
+
+impl RequestBody for ResignRequest {
+    const FIELDS: &'static [Field] = &[Field { name: "token", presence: Presence::Required, kind: TOKEN }];
+}
+
+impl ResignRequest {
+    /// The token, checked.
+    pub fn token(&self) -> Result<Token, InvalidArgument> {
+        parse_token("token", &self.token)
+    }
+}
+
 /// Body of `POST /v1/elections/{name}/proclaim`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -175,7 +195,7 @@ pub struct Leadership {
 impl From<Leadership> for Grant {
     fn from(leadership: Leadership) -> Self {
         let Leadership { name, owner, token, fence, ttl_ms, expires_in_ms, value: metadata } = leadership;
-        Self { name, owner, token, fence, ttl_ms, expires_in_ms, metadata }
+        Self { name, owner, token, fence, ttl_ms, expires_in_ms, metadata, max_left_ms: None }
     }
 }
 

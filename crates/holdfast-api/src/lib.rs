@@ -21,11 +21,12 @@ pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
 pub use election::{
     CampaignRequest, Election, HandOverRequest, HandedOver, Leader, Leadership, ProclaimRequest,
+    ResignRequest,
 };
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use many::{AcquireManyRequest, LockItem, ReleaseManyRequest, RenewManyRequest};
 pub use problem::Problem;
-pub use request::{AcquireRequest, InvalidArgument, ReleaseRequest, RenewRequest, SetLimitRequest};
+pub use request::{AcquireRequest, InvalidArgument, Once, ReleaseRequest, RenewRequest, SetLimitRequest};
 pub use session::{
     OpenSessionRequest, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, SessionTokenRequest,
     parse_session_id,

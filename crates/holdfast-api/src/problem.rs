@@ -43,6 +43,26 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub cycle: Option<Vec<String>>,
+    /// With `held`, in the delay after a lost holder: what is left of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub delay_ms: Option<u64>,
+    /// With `already_done`: who did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub owner: Option<String>,
+    /// With `already_done`: the number of that grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub fence: Option<u64>,
+    /// With `already_done`: when the next run can be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_in_ms: Option<u64>,
+    /// With `already_done`: how long ago it was completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub done_ms_ago: Option<u64>,
 }
 
 impl Problem {
@@ -60,6 +80,11 @@ impl Problem {
             limit: None,
             name: None,
             cycle: None,
+            delay_ms: None,
+            owner: None,
+            fence: None,
+            next_in_ms: None,
+            done_ms_ago: None,
         }
     }
 }

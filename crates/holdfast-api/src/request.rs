@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use holdfast_core::{LIMIT_MAX, Limit, Metadata, Owner, Permits, Share, Ttl, Wait};
+use holdfast_core::{LIMIT_MAX, Limit, Metadata, Owner, Permits, Run, Share, Terms, TermsError, Ttl, Wait};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -93,6 +93,47 @@ pub struct AcquireRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
     #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$", nullable = false)]
     pub session_token: Option<String>,
+    /// For how long nobody is granted the lock after the hold has expired or an operator has ended it, 0 to 300000.
+    /// Default 0.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_whole"
+    )]
+    #[schema(minimum = 0, maximum = 300_000, nullable = false)]
+    pub delay_ms: Option<u64>,
+    /// How long after the grant a release takes effect at the earliest, 0 to 86400000, and at most `max_hold_ms`.
+    /// Default 0.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_whole"
+    )]
+    #[schema(minimum = 0, maximum = 86_400_000, nullable = false)]
+    pub min_hold_ms: Option<u64>,
+    /// How long after the grant the hold is over at the latest, however it is renewed, 100 to 31622400000. Left out: as
+    /// long as it is renewed.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::body::present_whole"
+    )]
+    #[schema(minimum = 100, maximum = 31_622_400_000_u64, nullable = false)]
+    pub max_hold_ms: Option<u64>,
+    /// Only where no such run was completed within the period.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::body::present")]
+    #[schema(nullable = false)]
+    pub once: Option<Once>,
+}
+
+/// Once per period: from the grant of a run that was completed until the period is over there is no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Once {
+    /// How long the period is, 1000 to 31622400000.
+    #[serde(deserialize_with = "crate::body::whole")]
+    #[schema(minimum = 1_000, maximum = 31_622_400_000_u64)]
+    pub period_ms: u64,
 }
 
 pub(crate) const OWNER: FieldKind = FieldKind::Text("1 to 256 bytes without control characters");
@@ -101,6 +142,11 @@ pub(crate) const TOKEN: FieldKind = FieldKind::Text("16 to 128 letters, digits, 
 pub(crate) const TTL: FieldKind = FieldKind::Millis { min: Ttl::MIN_MS as u64, max: Ttl::MAX_MS as u64 };
 pub(crate) const LIMIT: FieldKind = FieldKind::Count { min: 1, max: LIMIT_MAX as u64 };
 pub(crate) const WAIT: FieldKind = FieldKind::Millis { min: 0, max: Wait::MAX_MS as u64 };
+const DELAY: FieldKind = FieldKind::Millis { min: 0, max: Terms::DELAY_MS_MAX };
+const MIN_HOLD: FieldKind = FieldKind::Millis { min: 0, max: Terms::MIN_HOLD_MS_MAX };
+const MAX_HOLD: FieldKind = FieldKind::Millis { min: Terms::MAX_HOLD_MS_MIN, max: Terms::MAX_HOLD_MS_MAX };
+const PERIOD: FieldKind = FieldKind::Millis { min: Terms::PERIOD_MS_MIN, max: Terms::PERIOD_MS_MAX };
+const ONCE: &[Field] = &[Field { name: "period_ms", presence: Presence::Required, kind: PERIOD }];
 pub(crate) const SESSION: FieldKind = FieldKind::Text("the id of a session");
 
 impl RequestBody for AcquireRequest {
@@ -119,6 +165,14 @@ impl RequestBody for AcquireRequest {
         Field { name: "permits", presence: Presence::Optional, kind: LIMIT },
         Field { name: "session", presence: Presence::Optional, kind: SESSION },
         Field { name: "session_token", presence: Presence::Optional, kind: TOKEN },
+        Field { name: "delay_ms", presence: Presence::Optional, kind: DELAY },
+        Field { name: "min_hold_ms", presence: Presence::Optional, kind: MIN_HOLD },
+        Field { name: "max_hold_ms", presence: Presence::Optional, kind: MAX_HOLD },
+        Field {
+            name: "once",
+            presence: Presence::Optional,
+            kind: FieldKind::Nested("the period, as {\"period_ms\":3600000}", ONCE),
+        },
     ];
 }
 
@@ -175,6 +229,22 @@ impl AcquireRequest {
     /// How much of the lock, checked.
     pub fn share(&self) -> Result<Share, InvalidArgument> {
         parse_share(self.mode, self.limit, self.permits)
+    }
+
+    /// What it asks for beside the TTL, checked.
+    pub fn terms(&self) -> Result<Terms, InvalidArgument> {
+        let (delay_ms, min_hold_ms) = (self.delay_ms.unwrap_or(0), self.min_hold_ms.unwrap_or(0));
+        let period_ms = self.once.map(|once| once.period_ms);
+        Terms::new(delay_ms, min_hold_ms, self.max_hold_ms, period_ms).map_err(|error| match error {
+            TermsError::Delay(_) => InvalidArgument::new("delay_ms", error),
+            TermsError::MinHold(_) => InvalidArgument::new("min_hold_ms", error),
+            TermsError::MaxHold(_) => InvalidArgument::new("max_hold_ms", error),
+            TermsError::Period(_) => InvalidArgument::new("once.period_ms", error),
+            TermsError::MinBeyondMax { given, max } => {
+                let what = format!("must be at most `max_hold_ms`, {max} milliseconds, got {given}");
+                InvalidArgument::new("min_hold_ms", what)
+            }
+        })
     }
 }
 
@@ -278,16 +348,28 @@ pub struct ReleaseRequest {
     /// The secret of the attempt.
     #[schema(min_length = 16, max_length = 128, pattern = "^[A-Za-z0-9_-]+$")]
     pub token: String,
+    /// The run that the lock was taken for is completed: with `once`, there is no other until its period is over. Of any
+    /// other attempt it says nothing. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
 }
 
 impl RequestBody for ReleaseRequest {
-    const FIELDS: &'static [Field] = &[Field { name: "token", presence: Presence::Required, kind: TOKEN }];
+    const FIELDS: &'static [Field] = &[
+        Field { name: "token", presence: Presence::Required, kind: TOKEN },
+        Field { name: "done", presence: Presence::Optional, kind: FieldKind::Flag },
+    ];
 }
 
 impl ReleaseRequest {
     /// The token, checked.
     pub fn token(&self) -> Result<Token, InvalidArgument> {
         parse_token("token", &self.token)
+    }
+
+    /// Whether the run is completed.
+    pub fn run(&self) -> Run {
+        if self.done { Run::Done } else { Run::Open }
     }
 }
 

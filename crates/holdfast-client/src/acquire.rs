@@ -15,6 +15,7 @@ use crate::error::{CallError, Refusal};
 use crate::grant::Granted;
 use crate::session_calls::SessionRef;
 use crate::target::Target;
+use crate::terms::Terms;
 
 /// How long to wait for a lock that is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Acquire {
     pub share: Share,
     /// The session that is to keep the hold, instead of a TTL of its own.
     pub session: Option<SessionRef>,
+    /// What else to agree on. Not of many locks at once.
+    pub terms: Terms,
 }
 
 /// How much of a lock to take.
@@ -88,6 +91,10 @@ impl Acquire {
             permits: self.share.permits().map(|(_, permits)| permits.into()),
             session: self.session.as_ref().map(|session| session.id.clone()),
             session_token: self.session.as_ref().map(|session| session.token.expose().into()),
+            delay_ms: self.terms.delay.map(whole_ms),
+            min_hold_ms: self.terms.min_hold.map(whole_ms),
+            max_hold_ms: self.terms.max_hold.map(whole_ms),
+            once: self.terms.once(),
         }
     }
 }
@@ -153,6 +160,11 @@ impl Client {
         }
         if matches!(target, Target::Many(_)) && acquire.session.is_some() {
             let detail = "a session keeps locks that are acquired one by one, not many at once";
+            return Err(CallError::Refused(Refusal::invalid_argument(detail)));
+        }
+        if matches!(target, Target::Many(_)) && acquire.terms != Terms::default() {
+            let detail =
+                "a delay, a least or longest hold and a period are of a single lock, not of many at once";
             return Err(CallError::Refused(Refusal::invalid_argument(detail)));
         }
         let began = self.clock().now();

@@ -8,6 +8,8 @@ use holdfast_api::{
     RenewManyRequest, SetLimitRequest, Token,
 };
 
+use holdfast_core::Run;
+
 use crate::acquire::{checked_name, whole_ms};
 use crate::call::{Answer, Pace};
 use crate::clock::{Clock, Moment};
@@ -154,6 +156,16 @@ impl Client {
     /// `lease_expired`, `lease_forced` and `not_holder` mean that there was nothing left to release.
     pub async fn release(&self, name: &str, token: &Token) -> Result<Answer<Released>, CallError> {
         let outgoing = Target::One(checked_name(name)?).give_back(token);
+        self.call(&outgoing, self.usual_pace()).await
+    }
+
+    /// The same, and the run that the lock was taken for is completed: with [`Terms::once`](crate::Terms::once) there is
+    /// no other until its period is over.
+    ///
+    /// # Errors
+    /// As [`Client::release`].
+    pub async fn release_done(&self, name: &str, token: &Token) -> Result<Answer<Released>, CallError> {
+        let outgoing = Target::One(checked_name(name)?).release(token, Run::Done);
         self.call(&outgoing, self.usual_pace()).await
     }
 

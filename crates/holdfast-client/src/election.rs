@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_api::{
-    Election as Look, HandOverRequest, HandedOver, Leader, Leadership as Lead, ProclaimRequest,
-    ReleaseRequest, Released, Token,
+    Election as Look, HandOverRequest, HandedOver, Leader, Leadership as Lead, ProclaimRequest, Released,
+    ResignRequest, Token,
 };
 use serde_json::Value;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -169,7 +169,7 @@ impl Client {
     /// `lease_expired`, `lease_forced` and `not_holder` mean that there was nothing left to end.
     pub async fn resign(&self, name: &str, token: &Token) -> Result<Answer<Released>, CallError> {
         let path = election_path(checked_name(name)?.as_str(), Some("resign"));
-        let request = ReleaseRequest { token: token.expose().into() };
+        let request = ResignRequest { token: token.expose().into() };
         self.call(&Outgoing::post(path, &request), self.usual_pace()).await
     }
 

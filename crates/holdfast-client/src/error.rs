@@ -1,10 +1,13 @@
 //! How calls fail.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_api::{ErrorCode, HeldBy};
 use serde::Deserialize;
+
+use crate::terms::AlreadyDone;
 
 /// The service refused a request, for a reason that will not go away by asking again.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,6 +26,10 @@ pub struct Refusal {
     pub queue_length: Option<u64>,
     /// With `deadlock`: the locks of the cycle.
     pub cycle: Vec<String>,
+    /// With `held`, in the delay after a lost holder: what is left of it.
+    pub delay: Option<Duration>,
+    /// With `already_done`: the run that was completed.
+    pub already_done: Option<AlreadyDone>,
     /// The answer as the service sent it.
     pub json: Bytes,
 }
@@ -38,6 +45,8 @@ impl Refusal {
         let problem: LenientProblem = serde_json::from_slice(json).ok()?;
         Some(Box::new(Self {
             status,
+            already_done: problem.already_done(),
+            delay: problem.delay_ms.map(Duration::from_millis),
             code: ErrorCode::ALL.into_iter().find(|code| code.as_str() == problem.code),
             code_text: problem.code,
             detail: problem.detail,
@@ -60,6 +69,8 @@ impl Refusal {
             holder: None,
             queue_length: None,
             cycle: Vec::new(),
+            delay: None,
+            already_done: None,
         })
     }
 }
@@ -88,6 +99,22 @@ struct LenientProblem {
     queue_length: Option<u64>,
     #[serde(default)]
     cycle: Vec<String>,
+    delay_ms: Option<u64>,
+    owner: Option<String>,
+    fence: Option<u64>,
+    next_in_ms: Option<u64>,
+    done_ms_ago: Option<u64>,
+}
+
+impl LenientProblem {
+    fn already_done(&self) -> Option<AlreadyDone> {
+        Some(AlreadyDone {
+            owner: self.owner.clone()?,
+            fence: self.fence?,
+            next_in: Duration::from_millis(self.next_in_ms?),
+            done_ago: Duration::from_millis(self.done_ms_ago.unwrap_or(0)),
+        })
+    }
 }
 
 /// No node gave an answer that settles the request, for as long as the call was allowed to try.

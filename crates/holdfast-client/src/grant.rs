@@ -15,6 +15,11 @@ pub(crate) trait Granted: DeserializeOwned + Send + 'static {
 
     /// In force.
     fn ttl_ms(&self) -> u64;
+
+    /// What is left of the longest hold; none if it has no end.
+    fn max_left_ms(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Granted for Grant {
@@ -28,6 +33,10 @@ impl Granted for Grant {
 
     fn ttl_ms(&self) -> u64 {
         self.ttl_ms
+    }
+
+    fn max_left_ms(&self) -> Option<u64> {
+        self.max_left_ms
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{Fenced, Token};
+use holdfast_core::Run;
 use tokio::sync::watch;
 
 use crate::call::Pace;
@@ -112,7 +113,7 @@ impl Guard {
         self.hold.grants[0].fence
     }
 
-    /// The TTL that the service granted.
+    /// The TTL that the service granted, or how long the hold may last if that is shorter.
     pub fn ttl(&self) -> Duration {
         self.keep.ttl
     }
@@ -134,6 +135,12 @@ impl Guard {
             Standing::Held { deadline } => Some(deadline),
             Standing::Lost(_) | Standing::Released => None,
         }
+    }
+
+    /// Until when the lock can be held at the longest ([`LockRequest::max_hold`](crate::LockRequest::max_hold)), on the
+    /// same clock; none if it can be renewed for ever.
+    pub fn latest(&self) -> Option<Moment> {
+        self.keep.latest()
     }
 
     /// Returns when the hold has ended: with the reason if it was lost, with none if it was released.
@@ -189,15 +196,28 @@ impl Guard {
     /// # Errors
     /// [`ReleaseError::Lost`] if the hold had ended before.
     pub async fn release(&mut self) -> Result<(), ReleaseError> {
+        self.release_run(Run::Open).await
+    }
+
+    /// The same, and the run that the lock was taken for is completed: with
+    /// [`LockRequest::once`](crate::LockRequest::once) there is no other until its period is over.
+    ///
+    /// # Errors
+    /// As [`Guard::release`]. A run whose lock was lost does not count as completed.
+    pub async fn release_done(&mut self) -> Result<(), ReleaseError> {
+        self.release_run(Run::Done).await
+    }
+
+    async fn release_run(&mut self, run: Run) -> Result<(), ReleaseError> {
         self.pause().await;
         let was_held = self.is_held();
         if was_held {
-            self.release_held().await?;
+            self.release_held(run).await?;
         }
         if let Standing::Lost(reason) = self.keep.standing() {
             // The service may not know of the loss, and of many locks it has told that of one. One request, whatever
             // comes of it: the loss stands.
-            let is_told_of_late = !was_held && reason == LossReason::Deadline;
+            let is_told_of_late = !was_held && matches!(reason, LossReason::Deadline | LossReason::MaxHold);
             if is_told_of_late || self.hold.grants.len() > 1 {
                 give_back_once(&self.keep.client, &self.hold).await;
             }
@@ -211,10 +231,10 @@ impl Guard {
         }
     }
 
-    async fn release_held(&self) -> Result<(), ReleaseError> {
+    async fn release_held(&self, run: Run) -> Result<(), ReleaseError> {
         let (hold, keep) = (&self.hold, &self.keep);
         let pace = Pace::usual(keep.client.after(keep.client.timeout()));
-        match keep.client.release_target(&hold.target, &hold.token, pace).await {
+        match keep.client.release_target(&hold.target, &hold.token, run, pace).await {
             Ok(_) => keep.note_release(),
             Err(error) => match (LossReason::told_by(&error), error) {
                 (Some(LossReason::Released), _) => keep.note_release(),

@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::lease::local_deadline;
 use crate::session_calls::{SessionRef, renew_session_request};
 use crate::standing::{Keep, LossReason, Standing};
-use crate::target::Target;
+use crate::target::{Renewed, Target};
 use crate::transport::Outgoing;
 
 /// A spawned task that ends with its owner.
@@ -58,9 +58,15 @@ pub(crate) async fn watch_deadline(keep: Arc<Keep>) {
 /// Tells the loss of the session as the loss of what it keeps.
 pub(crate) async fn follow_session(keep: Arc<Keep>, session: Arc<Keep>) {
     let mut of_session = session.standing.subscribe();
-    while matches!(keep.standing(), Standing::Held { .. }) {
-        if of_session.changed().await.is_err() {
-            return;
+    while let Standing::Held { deadline } = keep.standing() {
+        tokio::select! {
+            changed = of_session.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            // The session may go on for longer than the hold.
+            () = keep.client.clock().sleep_until(deadline), if keep.latest().is_some() => {}
         }
     }
 }
@@ -87,19 +93,15 @@ impl Renewal {
         }
     }
 
-    /// When the request was sent that was confirmed, and the TTL in force.
-    async fn run(&self, client: &Client, pace: Pace) -> Result<(Moment, Duration), CallError> {
-        let (sent, ttl_ms) = match self {
-            Self::Hold { target, token } => {
-                let renewed = client.renew_target(target, token, pace).await?;
-                (renewed.sent, renewed.ttl_ms)
-            }
+    /// What was confirmed.
+    async fn run(&self, client: &Client, pace: Pace) -> Result<Renewed, CallError> {
+        match self {
+            Self::Hold { target, token } => client.renew_target(target, token, pace).await,
             Self::Session { outgoing, session } => {
                 let renewed = client.keep_session(outgoing, session, pace).await?;
-                (renewed.sent, renewed.ttl_ms)
+                Ok(Renewed { sent: renewed.sent, ttl_ms: renewed.ttl_ms, max_left_ms: None })
             }
-        };
-        Ok((sent, Duration::from_millis(ttl_ms)))
+        }
     }
 }
 
@@ -112,8 +114,9 @@ pub(crate) async fn renew(keep: Arc<Keep>, renewal: Renewal, first_sent: Moment)
         clock.sleep_until(next).await;
         let Standing::Held { deadline } = keep.standing() else { return };
         match renewal.run(&keep.client, Pace::renewal(deadline, keep.ttl)).await {
-            Ok((sent, ttl)) => {
-                let ttl = ttl.min(keep.ttl);
+            Ok(Renewed { sent, ttl_ms, max_left_ms }) => {
+                let ttl = Duration::from_millis(ttl_ms).min(keep.ttl);
+                keep.bound(sent, max_left_ms);
                 keep.extend(local_deadline(sent, ttl));
                 next = sent.after(ttl / 3);
                 backoff = Backoff::up_to(backoff::LONGEST.min(keep.ttl / 10));

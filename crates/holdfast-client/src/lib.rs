@@ -37,6 +37,7 @@ mod standing;
 mod status;
 mod steering;
 mod target;
+mod terms;
 mod transport;
 mod watch;
 
@@ -56,4 +57,5 @@ pub use session::{Session, SessionRequest};
 pub use session_calls::{SessionPage, SessionRef};
 pub use standing::{LossReason, Standing};
 pub use status::status_of;
+pub use terms::{AlreadyDone, Terms};
 pub use watch::{Watch, Watched};

@@ -17,7 +17,8 @@ use crate::guard::{Guard, Hold};
 use crate::lease::local_deadline;
 use crate::session::Session;
 use crate::standing::{Keep, LossReason, Standing};
-use crate::target::Target;
+use crate::target::{Renewed, Target};
+use crate::terms::AlreadyDone;
 
 /// How long the release of an attempt that is given up may take.
 const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(800);
@@ -26,12 +27,14 @@ const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(800);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
     /// Somebody holds the lock, and the attempt does not wait.
-    #[error("the lock is held{}", holder_text(.holder.as_ref()))]
+    #[error("the lock is {}", busy_text(.holder.as_ref(), *.delay))]
     Busy {
         /// Who is in the way, if the service said so.
         holder: Option<HeldBy>,
         /// How many wait.
         queue_length: u64,
+        /// After a holder was lost that had asked for a delay: what is left of that.
+        delay: Option<Duration>,
     },
     /// The wait would close a cycle of waits: give back what is held of these locks, and take them again, all at once
     /// if possible.
@@ -40,6 +43,9 @@ pub enum AcquireError {
         /// The lock that was asked for, the one that whoever is in the way there waits for, and so on.
         cycle: Vec<String>,
     },
+    /// Somebody has done it already in this period ([`LockRequest::once`]): there is nothing to do.
+    #[error("{0}")]
+    AlreadyDone(AlreadyDone),
     /// The wait ended without a grant.
     #[error("the wait ended without a grant")]
     WaitTimeout,
@@ -69,13 +75,15 @@ struct Won {
     owner: String,
     token: Token,
     ttl_ms: u64,
+    max_left_ms: Option<u64>,
     grants: Vec<Fenced>,
 }
 
 impl Won {
     fn one(answer: Answer<Grant>) -> Self {
-        let Grant { name, owner, token, fence, ttl_ms, .. } = answer.value;
-        Self { sent: answer.sent, owner, token, ttl_ms, grants: vec![Fenced { name, fence }] }
+        let Grant { name, owner, token, fence, ttl_ms, max_left_ms, .. } = answer.value;
+        let grants = vec![Fenced { name, fence }];
+        Self { sent: answer.sent, owner, token, ttl_ms, max_left_ms, grants }
     }
 
     fn hold(self, target: Target) -> Hold {
@@ -83,8 +91,12 @@ impl Won {
     }
 }
 
-fn holder_text(holder: Option<&HeldBy>) -> String {
-    holder.map(|holder| format!(" by {:?} (fence {})", holder.owner, holder.fence)).unwrap_or_default()
+fn busy_text(holder: Option<&HeldBy>, delay: Option<Duration>) -> String {
+    match (holder, delay) {
+        (_, Some(delay)) => format!("granted to nobody for {delay:?}, after its holder was lost"),
+        (Some(holder), None) => format!("held by {:?} (fence {})", holder.owner, holder.fence),
+        (None, None) => "held".into(),
+    }
 }
 
 /// What to acquire and how. It can be used any number of times: each acquire is an attempt of its own.
@@ -202,6 +214,36 @@ impl LockRequest {
         self.share(Share::Permits { limit, permits })
     }
 
+    /// After the hold has expired, or an operator has ended it, nobody is granted the lock for this long: for work that
+    /// may go on for a while although its lock is lost. At most 5 minutes. Not of many locks at once, as the next three.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.acquire.terms.delay = Some(delay);
+        self
+    }
+
+    /// A release takes effect no earlier than this long after the grant. At most 24 h.
+    #[must_use]
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.acquire.terms.min_hold = Some(min_hold);
+        self
+    }
+
+    /// The hold is over this long after the grant, however it is renewed: then the guard is lost. 100 ms to 366 days.
+    #[must_use]
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.acquire.terms.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Once per period: where a run was completed ([`Guard::release_done`]) within its period, counted from its grant,
+    /// the acquire ends with [`AcquireError::AlreadyDone`]. 1 s to 366 days.
+    #[must_use]
+    pub fn once(mut self, period: Duration) -> Self {
+        self.acquire.terms.once = Some(period);
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// Cancelling it closes the connection, which makes the service take the attempt back; a grant that was on its
@@ -263,7 +305,7 @@ impl LockRequest {
                 let answer = client.acquire_noting_token::<GrantMany>(target, acquire, in_use).await?;
                 let owner = acquire.owner.clone().unwrap_or_else(|| Owner::ANONYMOUS.into());
                 let GrantMany { token, ttl_ms, grants, .. } = answer.value;
-                Ok(Won { sent: answer.sent, owner, token, ttl_ms, grants })
+                Ok(Won { sent: answer.sent, owner, token, ttl_ms, max_left_ms: None, grants })
             }
         }
     }
@@ -277,18 +319,26 @@ impl LockRequest {
             return self.secure_in(session, target, won).await;
         }
         let ttl = Duration::from_millis(won.ttl_ms).min(self.acquire.ttl.unwrap_or(Duration::MAX));
+        let mut max_left_ms = won.max_left_ms;
+        let ttl = max_left_ms.map_or(ttl, |left| ttl.min(Duration::from_millis(left)));
         let mut sent = won.sent;
         let clock = self.client.clock();
         let left = local_deadline(sent, ttl).since(clock.now());
-        if self.acquire.wait != Wait::No && left < ttl / 2 {
-            sent = self.confirm(&target, &won.token, ttl).await?.unwrap_or(sent);
+        if self.acquire.wait != Wait::No
+            && left < ttl / 2
+            && let Some(renewed) = self.confirm(&target, &won.token, ttl).await?
+        {
+            (sent, max_left_ms) = (renewed.sent, renewed.max_left_ms);
         }
-        let deadline = local_deadline(sent, ttl);
+        let left = max_left_ms.map_or(ttl, |left| ttl.min(Duration::from_millis(left)));
+        let deadline = local_deadline(sent, left);
         if clock.now() >= deadline {
             self.give_back(&target, &won.token).await;
             return Err(AcquireError::Lost(LossReason::Deadline));
         }
-        Ok(Guard::keep(won.hold(target), self.keep(ttl, deadline), sent))
+        let keep = self.keep(ttl, deadline);
+        keep.bound(sent, max_left_ms);
+        Ok(Guard::keep(won.hold(target), keep, sent))
     }
 
     /// Makes a guard of a grant in a session, if that lives for certain from here.
@@ -297,7 +347,18 @@ impl LockRequest {
             self.give_back(&target, &won.token).await;
             return Err(AcquireError::Lost(LossReason::Session));
         };
-        let keep = self.keep(session.ttl, deadline);
+        let (mut sent, mut max_left_ms, mut ttl) = (won.sent, won.max_left_ms, session.ttl);
+        if let Some(left) = max_left_ms {
+            ttl = ttl.min(Duration::from_millis(left));
+            if self.acquire.wait != Wait::No
+                && let Some(renewed) = self.confirm(&target, &won.token, ttl).await?
+            {
+                (sent, max_left_ms) = (renewed.sent, renewed.max_left_ms);
+            }
+        }
+        let latest = max_left_ms.map(|left| local_deadline(sent, Duration::from_millis(left)));
+        let keep = self.keep(ttl, latest.map_or(deadline, |latest| latest.min(deadline)));
+        keep.bound(sent, max_left_ms);
         Ok(Guard::keep_in(won.hold(target), keep, session.clone()))
     }
 
@@ -307,19 +368,20 @@ impl LockRequest {
             ttl,
             session: self.session.clone(),
             standing: watch::Sender::new(Standing::Held { deadline }),
+            latest: Mutex::new(None),
         }
     }
 
-    /// When a renewal that was confirmed had been sent; none if none was confirmed in time.
+    /// A renewal that was confirmed; none if none was in time.
     async fn confirm(
         &self,
         target: &Target,
         token: &Token,
         ttl: Duration,
-    ) -> Result<Option<Moment>, AcquireError> {
+    ) -> Result<Option<Renewed>, AcquireError> {
         let until = local_deadline(self.client.clock().now(), ttl);
         match self.client.renew_target(target, token, Pace::renewal(until, ttl)).await {
-            Ok(renewed) => Ok(Some(renewed.sent)),
+            Ok(renewed) => Ok(Some(renewed)),
             Err(error) => match LossReason::told_by(&error) {
                 Some(reason) => Err(AcquireError::Lost(reason)),
                 None => Ok(None),
@@ -347,9 +409,14 @@ impl LockRequest {
                 Some(ErrorCode::Held) if self.acquire.wait == Wait::No => AcquireError::Busy {
                     holder: refusal.holder,
                     queue_length: refusal.queue_length.unwrap_or(0),
+                    delay: refusal.delay,
                 },
                 Some(ErrorCode::Held | ErrorCode::WaitTimeout) => AcquireError::WaitTimeout,
                 Some(ErrorCode::Deadlock) => AcquireError::Deadlock { cycle: refusal.cycle },
+                Some(ErrorCode::AlreadyDone) => match refusal.already_done.clone() {
+                    Some(done) => AcquireError::AlreadyDone(done),
+                    None => AcquireError::Refused(refusal),
+                },
                 Some(ErrorCode::LeaseExpired) => AcquireError::Lost(LossReason::Expired),
                 Some(ErrorCode::LeaseReleased) => AcquireError::Lost(LossReason::Released),
                 Some(ErrorCode::LeaseForced) => AcquireError::Lost(LossReason::Forced),

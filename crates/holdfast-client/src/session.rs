@@ -55,6 +55,7 @@ impl SessionRequest {
         let ttl = Duration::from_millis(answer.ttl_ms).min(self.ttl.unwrap_or(Duration::MAX));
         let deadline = local_deadline(answer.sent, ttl);
         let keep = Arc::new(Keep {
+            latest: std::sync::Mutex::new(None),
             client: self.client.clone(),
             ttl,
             session: None,

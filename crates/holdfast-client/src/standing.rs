@@ -1,6 +1,6 @@
 //! How a hold stands: held until a deadline, lost, or released. A loss is final.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_api::ErrorCode;
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::CallError;
+use crate::lease::local_deadline;
 
 /// Why a hold is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum LossReason {
     /// The guard was dropped without a release: nobody renews the lease any more.
     #[error("its guard was dropped without a release")]
     Dropped,
+    /// It was held for as long as it may be.
+    #[error("it was held for as long as it may be")]
+    MaxHold,
     /// The session that kept it is over, lost, or ended.
     #[error("its session is over")]
     Session,
@@ -74,6 +78,8 @@ pub(crate) struct Keep {
     /// What keeps it instead of renewals of its own.
     pub(crate) session: Option<Arc<Keep>>,
     pub(crate) standing: watch::Sender<Standing>,
+    /// Beyond it no renewal reaches: the end of the longest hold, as far as it is known.
+    pub(crate) latest: Mutex<Option<Moment>>,
 }
 
 impl Keep {
@@ -85,7 +91,8 @@ impl Keep {
         let standing = *self.standing.borrow();
         match standing {
             Standing::Held { deadline } if self.client.clock().now() >= deadline => {
-                self.lose(LossReason::Deadline);
+                let is_at_most = self.latest().is_some_and(|latest| latest <= deadline);
+                self.lose(if is_at_most { LossReason::MaxHold } else { LossReason::Deadline });
                 *self.standing.borrow()
             }
             _ => standing,
@@ -139,7 +146,20 @@ impl Keep {
         }
     }
 
+    /// Until when it can be held at the longest; none if that has no end.
+    pub(crate) fn latest(&self) -> Option<Moment> {
+        *self.latest.lock().expect("nothing panics while it holds this")
+    }
+
+    /// What was left of the longest hold when the leader took a request that was sent at `sent`.
+    pub(crate) fn bound(&self, sent: Moment, max_left_ms: Option<u64>) {
+        let Some(max_left_ms) = max_left_ms else { return };
+        let latest = local_deadline(sent, Duration::from_millis(max_left_ms));
+        *self.latest.lock().expect("nothing panics while it holds this") = Some(latest);
+    }
+
     fn move_on(&self, further: Moment) {
+        let further = self.latest().map_or(further, |latest| further.min(latest));
         self.standing.send_if_modified(|standing| match standing {
             Standing::Held { deadline } if *deadline < further => {
                 *deadline = further;

@@ -6,7 +6,7 @@ use holdfast_api::{
     AcquireManyRequest, AcquireRequest, CampaignRequest, GrantMany, LockItem, Mode, ReleaseManyRequest,
     ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest, Token,
 };
-use holdfast_core::{LockName, MANY_MAX};
+use holdfast_core::{LockName, MANY_MAX, Run};
 use serde_json::Value;
 
 use crate::acquire::{Acquire, Share, checked_name, whole_ms};
@@ -88,10 +88,14 @@ impl Target {
         }
     }
 
-    /// All of them, or it is refused.
-    fn release(&self, token: &Token) -> Outgoing {
+    /// All of them, or it is refused. Only a run of one lock can be done.
+    pub(crate) fn release(&self, token: &Token, run: Run) -> Outgoing {
         match self {
-            Self::One(_) | Self::Election(..) => self.give_back(token),
+            Self::One(name) | Self::Election(name, _) => {
+                let path = lock_path(name.as_str(), Some("release"));
+                let done = run == Run::Done;
+                Outgoing::post(path, &ReleaseRequest { token: token.expose().into(), done })
+            }
             Self::Many(locks) => {
                 let request = ReleaseManyRequest { token: token.expose().into(), names: Some(names(locks)) };
                 Outgoing::post("/v1/release".into(), &request)
@@ -101,13 +105,12 @@ impl Target {
 
     /// Whatever there still is of them.
     pub(crate) fn give_back(&self, token: &Token) -> Outgoing {
-        let token = token.expose().into();
         match self {
-            Self::One(name) | Self::Election(name, _) => {
-                let path = lock_path(name.as_str(), Some("release"));
-                Outgoing::post(path, &ReleaseRequest { token })
+            Self::One(_) | Self::Election(..) => self.release(token, Run::Open),
+            Self::Many(_) => {
+                let request = ReleaseManyRequest { token: token.expose().into(), names: None };
+                Outgoing::post("/v1/release".into(), &request)
             }
-            Self::Many(_) => Outgoing::post("/v1/release".into(), &ReleaseManyRequest { token, names: None }),
         }
     }
 }
@@ -131,6 +134,8 @@ pub(crate) struct Renewed {
     pub(crate) sent: Moment,
     /// In force.
     pub(crate) ttl_ms: u64,
+    /// What is left of the longest hold; none if it has no end.
+    pub(crate) max_left_ms: Option<u64>,
 }
 
 impl Client {
@@ -167,9 +172,10 @@ impl Client {
         &self,
         target: &Target,
         token: &Token,
+        run: Run,
         pace: Pace,
     ) -> Result<(), CallError> {
-        self.release_with(target, &target.release(token), pace).await
+        self.release_with(target, &target.release(token, run), pace).await
     }
 
     /// Frees whatever there still is, or takes the attempt out of the queue.
@@ -191,5 +197,6 @@ impl Client {
 }
 
 fn renewed<T: Granted>(answer: Answer<T>) -> Renewed {
-    Renewed { sent: answer.sent, ttl_ms: answer.value.ttl_ms() }
+    let (ttl_ms, max_left_ms) = (answer.value.ttl_ms(), answer.value.max_left_ms());
+    Renewed { sent: answer.sent, ttl_ms, max_left_ms }
 }

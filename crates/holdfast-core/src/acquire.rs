@@ -11,14 +11,24 @@ use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
 use crate::share::{Limit, Share};
 use crate::table::LockTable;
+use crate::terms::Terms;
 use crate::time::Ttl;
 use crate::waits::Party;
 
 impl LockTable {
-    pub(crate) fn acquire(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
+    pub(crate) fn acquire(
+        &mut self,
+        attempt: &Acquire,
+        share: Share,
+        asked: Asked,
+        terms: Option<Terms>,
+    ) -> Outcome {
         let lock = self.locks.get(&attempt.lock);
         if let Some(hold) = lock.and_then(|lock| lock.hold(&attempt.key)) {
-            let is_same_kind = share == hold.share && hold.is_kept_as(asked);
+            if hold.is_releasing() {
+                return Err(Rejection::LeaseReleased);
+            }
+            let is_same_kind = share == hold.share && hold.is_kept_as(asked) && terms == hold.terms();
             if !is_same_kind || !is_same(attempt, &hold.owner, &hold.said()) {
                 return Err(Rejection::TokenConflict);
             }
@@ -26,7 +36,8 @@ impl LockTable {
         }
         if let Some(waiter) = self.waiter(&attempt.lock, &attempt.key) {
             // One that waits for other locks, too, is repeated as such.
-            let is_same_kind = share == waiter.share && asked == waiter.asked;
+            let is_same_kind =
+                share == waiter.share && asked == waiter.asked && terms.as_ref() == waiter.terms.as_deref();
             let is_alone = self.many.of(&attempt.key).is_none();
             if !is_same_kind || !is_alone || !is_same(attempt, &waiter.owner, &[&waiter.metadata]) {
                 return Err(Rejection::TokenConflict);
@@ -37,18 +48,19 @@ impl LockTable {
         if let Some(ending) = self.endings.get(&attempt.key, self.now) {
             return Err(ending.rejection());
         }
+        self.check_not_done(&attempt.lock, terms.as_ref())?;
         self.check_room_in(asked)?;
-        let Some(lock) = lock else { return self.acquire_free(attempt, share, asked) };
-        if lock.limit != share.limit() && !planted(Bug::LimitConflictUnnoticed) {
-            return Err(Rejection::LimitConflict { limit: lock.limit });
+        let Some(lock) = lock else { return self.acquire_free(attempt, share, asked, terms) };
+        if !planted(Bug::LimitConflictUnnoticed) {
+            lock.check_limit(share)?;
         }
         // First come, first served: whoever waits goes before, also where there is room for this one.
         let passes = planted(Bug::ReaderPassesWriter) && share == Share::Shared;
         let nobody_can_wait = lock.holders.is_empty() && self.many.is_empty();
         let is_next = || nobody_can_wait || passes || self.present_waiters(lock).next().is_none();
         match lock.has_room_for(share) && is_next() {
-            true => self.acquire_free(attempt, share, asked),
-            false => self.acquire_busy(attempt, share, asked),
+            true => self.acquire_free(attempt, share, asked, terms),
+            false => self.acquire_busy(attempt, share, asked, terms),
         }
     }
 
@@ -78,7 +90,13 @@ impl LockTable {
         self.answer_waiter(attempt, ticket)
     }
 
-    fn acquire_free(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
+    fn acquire_free(
+        &mut self,
+        attempt: &Acquire,
+        share: Share,
+        asked: Asked,
+        terms: Option<Terms>,
+    ) -> Outcome {
         let fence = self.next_fence().ok_or(Rejection::FencesExhausted)?;
         let lease = Lease::begin(asked, self.now);
         let hold = Hold {
@@ -94,13 +112,20 @@ impl LockTable {
             told: Some(attempt.home),
             metadata: attempt.metadata.clone(),
             asked_metadata: None,
+            on_terms: Hold::on(terms),
         };
         let grant = self.grant_of(&hold);
         self.admit(&attempt.lock, hold, false);
         Ok(Answer::Granted(grant))
     }
 
-    fn acquire_busy(&mut self, attempt: &Acquire, share: Share, asked: Asked) -> Outcome {
+    fn acquire_busy(
+        &mut self,
+        attempt: &Acquire,
+        share: Share,
+        asked: Asked,
+        terms: Option<Terms>,
+    ) -> Outcome {
         let lock = self.locks.get(&attempt.lock).expect("a busy lock has a record");
         if attempt.wait.ms() == 0 {
             return Err(self.held(&attempt.lock));
@@ -119,6 +144,7 @@ impl LockTable {
             share,
             homes: Homes::of(attempt.home),
             metadata: attempt.metadata.clone(),
+            terms: terms.map(Box::new),
         };
         self.note_queued(&attempt.lock, &waiter);
         self.put_back(&attempt.lock, waiter);
@@ -155,7 +181,7 @@ impl LockTable {
         let waiter = record.remove_waiter(ticket).expect("the attempt waits");
         self.note_left(name, waiter, Cause::WaitTimeout);
         self.settle(name);
-        Err(match self.locks.get(name).filter(|lock| !lock.holders.is_empty()) {
+        Err(match self.locks.get(name).filter(|lock| !lock.holders.is_empty() || lock.is_delayed()) {
             Some(_) => self.held(name),
             // Free, and still not granted: this is a late call from a former start of its node, or fences have run out.
             None => Rejection::NotHolder,
@@ -166,8 +192,10 @@ impl LockTable {
         if planted(Bug::RenewalRevivesExpiredLease) {
             self.revive(lock, key);
         }
-        if self.locks.get(lock).and_then(|lock| lock.hold(key)).is_none() {
-            return Err(self.why_not_held(key));
+        match self.locks.get(lock).and_then(|lock| lock.hold(key)) {
+            None => return Err(self.why_not_held(key)),
+            Some(hold) if hold.is_releasing() => return Err(Rejection::LeaseReleased),
+            Some(_) => {}
         }
         // Whoever renews has been told, by whichever call.
         Ok(self.extend(lock, key, ttl, None))
@@ -189,7 +217,7 @@ impl LockTable {
             let hold = hold.clone(); // Its session is renewed by its own calls alone.
             return Answer::Granted(self.grant_of(&hold));
         };
-        let term = former.renewed(now, ttl);
+        let term = hold.within_max(former.renewed(now, ttl));
         hold.lease = term.into();
         let (ticket, grant) = (hold.ticket, hold.grant(term, now));
         self.timers.clear(former.deadline, ticket);
@@ -219,9 +247,12 @@ impl LockTable {
     pub(crate) fn held(&self, name: &LockName) -> Rejection {
         let lock = self.locks.get(name);
         let holder = lock.and_then(|lock| lock.holders.first());
-        let holder = holder.map(|hold| hold.summary(self.term(hold.lease), self.now));
+        let holder = holder.map(|hold| hold.summary(self.term_of(hold), self.now));
         let queue_length = lock.map_or(0, |lock| self.present_waiters(lock).count()) as u64;
-        Rejection::Held { holder, queue_length }
+        match lock.and_then(|lock| lock.delayed_until()) {
+            Some(until) => Rejection::Delayed { holder, queue_length, delay_ms: until.since(self.now) },
+            None => Rejection::Held { holder, queue_length },
+        }
     }
 }
 

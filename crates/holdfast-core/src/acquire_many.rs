@@ -42,10 +42,7 @@ impl LockTable {
         if let Some(ending) = self.endings.get(key, self.now) {
             return Err(ending.rejection());
         }
-        match lock {
-            Some(lock) if lock.limit != share.limit() => Err(Rejection::LimitConflict { limit: lock.limit }),
-            _ => Ok(()),
-        }
+        lock.map_or(Ok(()), |lock| lock.check_limit(*share))
     }
 
     fn is_free_for(&self, item: &Item) -> bool {
@@ -72,6 +69,7 @@ impl LockTable {
                 told: (at == 0).then_some(attempt.home),
                 metadata: Metadata::default(),
                 asked_metadata: None,
+                on_terms: None,
             };
             self.admit(&item.place.lock, hold, false);
         }
@@ -101,6 +99,7 @@ impl LockTable {
                 share: item.share,
                 homes: Homes::of(attempt.home),
                 metadata: Metadata::default(),
+                terms: None,
             };
             self.note_queued(&item.place.lock, &waiter);
             self.put_back(&item.place.lock, waiter);

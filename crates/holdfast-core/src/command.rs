@@ -7,6 +7,7 @@ use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionK
 use crate::name::{LockName, Metadata, Owner};
 use crate::several::{Item, Place, Several};
 use crate::share::{Limit, Share};
+use crate::terms::Terms;
 use crate::time::{ClusterTime, Ttl, Wait};
 
 /// What to do. The order of the variants is the encoding: append, never insert or reorder.
@@ -151,6 +152,28 @@ pub enum Op {
         /// In milliseconds since 1970.
         unix_ms: u64,
     },
+    /// Like [`Op::AcquireShare`] or [`Op::AcquireInSession`], on terms.
+    AcquireOnTerms(Box<AcquireOnTerms>),
+    /// Like [`Op::Release`], and the holder has done what it took the lock for.
+    ReleaseDone {
+        /// The lock.
+        lock: LockName,
+        /// The attempt.
+        key: AttemptKey,
+    },
+}
+
+/// An attempt that asks for more than a TTL.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcquireOnTerms {
+    /// In a session its TTL counts for nothing.
+    pub acquire: Acquire,
+    /// How much of the lock.
+    pub share: Share,
+    /// What keeps the hold, if not a lease of its own.
+    pub session: Option<SessionRef>,
+    /// What it asks for.
+    pub terms: Terms,
 }
 
 /// A session, named by somebody who shows that it is his.

@@ -142,7 +142,7 @@ impl Search<'_> {
         let mut keepers = Vec::new();
         for hold in wait.lock.holders.iter().take(LOOKS_MAX.saturating_sub(self.looks)) {
             self.looks += 1;
-            let Some(party) = Party::of_hold(hold) else { continue };
+            let Some(party) = Party::of_hold(hold).filter(|_| !hold.is_releasing()) else { continue };
             if party == self.me || self.table.waits.is_waiting(&party) {
                 keepers.push((party, hold.share));
             }

@@ -12,6 +12,7 @@ use crate::table::LockTable;
 impl LockTable {
     /// Changes what the holder says about itself. The lease stays as it is.
     pub(crate) fn proclaim(&mut self, name: &LockName, key: &AttemptKey, metadata: &Metadata) -> Outcome {
+        self.check_not_releasing(name, key)?;
         let Some(hold) = self.lock_mut(name).and_then(|lock| lock.hold_mut(key)) else {
             return Err(self.why_not_held(key));
         };
@@ -33,6 +34,7 @@ impl LockTable {
     /// Ends the hold and grants the lock to a candidate, in one step: nobody else comes in between, and where there is no
     /// candidate nothing changes.
     pub(crate) fn hand_over(&mut self, name: &LockName, key: &AttemptKey, to: &Owner) -> Outcome {
+        self.check_not_releasing(name, key)?;
         let lock = self.locks.get(name);
         let Some((lock, hold)) = lock.and_then(|lock| Some((lock, lock.hold(key)?))) else {
             return self.repeat_hand_over(key, to);

@@ -41,6 +41,8 @@ pub enum Cause {
     SessionExpired,
     /// The session that kept it was ended.
     SessionEnded,
+    /// Somebody else has completed the run that the attempt waited to make.
+    AlreadyDone,
 }
 
 impl Cause {
@@ -57,6 +59,7 @@ impl Cause {
             Self::HandedOver => "handed_over",
             Self::SessionExpired => "session_expired",
             Self::SessionEnded => "session_ended",
+            Self::AlreadyDone => "already_done",
         }
     }
 
@@ -100,7 +103,8 @@ impl Ending {
             | Cause::WaitTimeout
             | Cause::Unclaimed
             | Cause::LimitChanged
-            | Cause::SessionEnded => Rejection::LeaseReleased,
+            | Cause::SessionEnded
+            | Cause::AlreadyDone => Rejection::LeaseReleased,
         }
     }
 }

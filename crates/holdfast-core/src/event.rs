@@ -99,6 +99,8 @@ pub enum Happening {
         /// True if it had waited: its node has to claim the grant before it tells the client. Of many that are granted at
         /// once, this is the first.
         from_queue: bool,
+        /// As in [`crate::Grant`].
+        max_left_ms: Option<u64>,
     },
     /// Its hold ended. After [`Cause::Unclaimed`] the attempt is back in the queue, at its place.
     Ended {

@@ -24,6 +24,7 @@ mod event_history;
 mod force;
 mod homes;
 mod ids;
+mod kept;
 mod lease;
 mod lock;
 mod many;
@@ -38,13 +39,16 @@ mod several;
 mod share;
 mod snapshot;
 mod table;
+mod terms;
 mod time;
 mod timers;
 mod view;
 mod waits;
 mod wall_clock;
 
-pub use command::{Acquire, AcquireMany, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef};
+pub use command::{
+    Acquire, AcquireMany, AcquireOnTerms, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef,
+};
 pub use ending::{Cause, ENDING_KEPT_MS};
 pub use event::{Event, Happening, Intervention};
 pub use event_history::{EVENTS_KEPT, EventHistory};
@@ -58,5 +62,6 @@ pub use several::{Item, MANY_MAX, OfLock, Place, Several, SeveralError};
 pub use share::{LIMIT_MAX, Limit, Permits, PermitsError, Share};
 pub use snapshot::{SnapshotError, SnapshotReader, SnapshotView};
 pub use table::{Applied, LockTable};
+pub use terms::{Run, Terms, TermsError};
 pub use time::{ClusterTime, RangeError, Ttl, Wait};
 pub use view::{HolderView, LockPage, LockView, Lookup, Standing, WAITERS_LISTED_MAX, WaiterView};

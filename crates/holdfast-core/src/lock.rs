@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::homes::Homes;
 use crate::ids::{AttemptKey, Fence, Home};
+use crate::kept::Kept;
 use crate::lease::{Asked, Lease, Term};
 use crate::name::{Metadata, Owner};
-use crate::outcome::{Grant, HolderSummary};
+use crate::outcome::{Grant, HolderSummary, Rejection};
 use crate::planted::{Bug, planted};
 use crate::share::Share;
+use crate::terms::{OnTerms, Terms};
 use crate::time::{ClusterTime, Ttl};
 
 /// Most attempts that can wait for one lock.
@@ -43,6 +45,8 @@ pub(crate) struct Hold {
     pub(crate) metadata: Metadata,
     /// As the attempt asked for it, if the holder has proclaimed something else since.
     pub(crate) asked_metadata: Option<Box<Metadata>>,
+    /// What it was asked for beside the TTL, if anything was.
+    pub(crate) on_terms: Option<Box<OnTerms>>,
 }
 
 /// From when until when an attempt waits.
@@ -98,6 +102,7 @@ impl Hold {
             ttl: term.ttl,
             expires_in_ms: term.left_ms(now),
             metadata: self.metadata.clone(),
+            max_left_ms: self.max_left_ms(now),
         }
     }
 
@@ -130,9 +135,10 @@ pub(crate) struct Waiter {
     pub(crate) share: Share,
     pub(crate) homes: Homes,
     pub(crate) metadata: Metadata,
+    pub(crate) terms: Option<Box<Terms>>,
 }
 
-/// A lock that somebody holds or waits for. A lock that nobody wants has no record.
+/// A lock that somebody holds or waits for, or that keeps something. A lock that nobody wants has no record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lock {
     /// A list, so that a lock can have several.
@@ -145,6 +151,7 @@ pub(crate) struct Lock {
     pub(crate) queue: Option<Box<VecDeque<Waiter>>>,
     /// How many permits there are, as long as somebody uses the lock so.
     pub(crate) limit: Option<u32>,
+    pub(crate) kept: Option<Box<Kept>>,
 }
 
 impl Lock {
@@ -215,7 +222,7 @@ impl Lock {
 
     /// Whether one more attempt can hold so much of the lock beside those that hold it.
     pub(crate) fn has_room_for(&self, share: Share) -> bool {
-        self.is_let_in_wrongly(share) || self.fits(share)
+        self.is_let_in_wrongly(share) || !self.is_delayed() && self.fits(share)
     }
 
     fn fits(&self, share: Share) -> bool {
@@ -223,7 +230,9 @@ impl Lock {
             Share::Exclusive => self.holders.is_empty(),
             Share::Shared => self.holders.iter().all(|hold| hold.share == Share::Shared),
             Share::Permits(permits) => {
-                self.permits_out() + u64::from(permits.taken()) <= u64::from(self.limit.unwrap_or(0))
+                // A lock that is not used has as many as the next one names.
+                let limit = self.limit.unwrap_or(permits.limit());
+                self.permits_out() + u64::from(permits.taken()) <= u64::from(limit)
             }
         }
     }
@@ -232,6 +241,9 @@ impl Lock {
     pub(crate) fn is_full(&self) -> bool {
         if planted(Bug::WritersShare) || planted(Bug::PermitsCountedByHolders) {
             return false;
+        }
+        if self.is_delayed() {
+            return true;
         }
         match self.limit {
             Some(limit) => self.permits_out() >= u64::from(limit),
@@ -244,6 +256,15 @@ impl Lock {
         self.holders.iter().map(|hold| u64::from(hold.share.permits())).sum()
     }
 
+    /// Whether an attempt that takes so much cannot be made beside those that use the lock.
+    pub(crate) fn check_limit(&self, share: Share) -> Result<(), Rejection> {
+        match self.limit != share.limit() && !self.is_unused() {
+            true => Err(Rejection::LimitConflict { limit: self.limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether nobody holds it and nobody waits for it.
     pub(crate) fn is_unused(&self) -> bool {
         self.holders.is_empty() && self.queue.is_none()
     }

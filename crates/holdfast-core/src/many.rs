@@ -110,7 +110,7 @@ impl LockTable {
     /// What whoever holds all of them is told.
     pub(crate) fn granted_many(&self, places: &[Place]) -> Outcome {
         let hold = |place| self.hold(place).expect("all of them are held");
-        let terms = places.iter().map(|place| self.term(hold(place).lease));
+        let terms = places.iter().map(|place| self.term_of(hold(place)));
         Ok(Answer::GrantedMany(ManyGrant {
             fences: places.iter().map(|place| (place.lock.clone(), hold(place).fence)).collect(),
             ttl: terms.clone().map(|term| term.ttl).min().expect("there is one at least"),

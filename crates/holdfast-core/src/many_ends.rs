@@ -22,6 +22,9 @@ impl LockTable {
             Some(places) => places,
             None => return Err(self.why_not_held(key)),
         };
+        for Place { lock, key } in &places {
+            self.check_not_releasing(lock, key).map_err(|rejection| rejection.at(lock))?;
+        }
         if let Some(lost) = places.iter().find(|place| self.hold(place).is_none()) {
             return Err(self.why_not_held(&lost.key).at(&lost.lock));
         }
@@ -48,7 +51,7 @@ impl LockTable {
             }
         }
         let released = |place: &Place| {
-            let fence = match self.give_up(&place.lock, &place.key, Cause::Released) {
+            let fence = match self.let_go(&place.lock, &place.key) {
                 Some(fence) => fence,
                 None => self.endings.get(&place.key, self.now).and_then(|ending| ending.fence()),
             };
@@ -107,6 +110,7 @@ impl LockTable {
                 share: hold.share,
                 homes: homes.clone(),
                 metadata: hold.metadata.clone(),
+                terms: None, // One of several is held without any.
             });
             self.unsettled.push_back(place.lock.clone());
         }

@@ -22,6 +22,8 @@ pub struct Grant {
     pub expires_in_ms: u64,
     /// The holder's own.
     pub metadata: Metadata,
+    /// What is left until the hold is over even if it is renewed, in milliseconds; none: there is no such end.
+    pub max_left_ms: Option<u64>,
 }
 
 /// A session, as its owner is told of it.
@@ -72,6 +74,15 @@ pub enum Answer {
     Left {
         /// How many; 0 where this call is a repetition.
         count: u64,
+    },
+    /// The attempt is over, or will be.
+    ReleasedOnTerms {
+        /// Of its hold.
+        fence: Fence,
+        /// When its least hold is over and others can have the lock, in milliseconds; 0: already.
+        effective_in_ms: u64,
+        /// Whether it counts as the run that was completed in its period.
+        is_done: bool,
     },
 }
 
@@ -178,6 +189,30 @@ pub enum Rejection {
     /// Nobody of that label waits for the lock.
     #[error("nobody of that owner waits for the lock")]
     NoSuchWaiter,
+    /// After a holder was lost, nobody is granted the lock for a while, and the attempt does not wait.
+    #[error("the lock is in the delay that a lost holder had asked for")]
+    Delayed {
+        /// The first of those who still hold it beside the one that was lost.
+        holder: Option<HolderSummary>,
+        /// How many wait.
+        queue_length: u64,
+        /// What is left of the delay, in milliseconds.
+        delay_ms: u64,
+    },
+    /// In this period the run was completed.
+    #[error(
+        "it was done already, {done_ms_ago} ms ago by {owner:?} with fence {fence}; the next run is due in {next_in_ms} ms"
+    )]
+    AlreadyDone {
+        /// Who did it.
+        owner: Owner,
+        /// The grant's number.
+        fence: Fence,
+        /// When the period is over, in milliseconds.
+        next_in_ms: u64,
+        /// When its holder said that it was done, in milliseconds.
+        done_ms_ago: u64,
+    },
 }
 
 fn in_use(limit: &Option<u32>) -> String {

@@ -189,6 +189,7 @@ impl LockTable {
             share: Share::Exclusive,
             metadata: Metadata::default(),
             asked_metadata: None,
+            on_terms: None,
         };
         self.admit(lock, hold, false);
     }

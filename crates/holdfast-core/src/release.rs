@@ -7,10 +7,14 @@ use crate::name::LockName;
 use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
 use crate::table::LockTable;
+use crate::terms::Run;
 
 impl LockTable {
     /// Frees the lock for the attempt that holds it, or takes the attempt out of the queue.
-    pub(crate) fn release(&mut self, lock: &LockName, key: &AttemptKey) -> Outcome {
+    pub(crate) fn release(&mut self, lock: &LockName, key: &AttemptKey, run: Run) -> Outcome {
+        if let Some(answer) = self.release_on_terms(lock, key, run) {
+            return Ok(answer);
+        }
         if let Some(fence) = self.give_up(lock, key, Cause::Released) {
             return Ok(Answer::Released { fence });
         }
@@ -18,10 +22,19 @@ impl LockTable {
             Some(ending)
                 if matches!(ending.rejection(), Rejection::LeaseReleased | Rejection::HandedOver) =>
             {
-                Ok(Answer::Released { fence: ending.fence() })
+                Ok(self.released(lock, ending.fence(), 0))
             }
             Some(ending) => Err(ending.rejection()),
             None => Err(Rejection::NotHolder),
+        }
+    }
+
+    /// The same of one of many locks: what was given up, as [`Self::give_up`] tells it.
+    pub(crate) fn let_go(&mut self, lock: &LockName, key: &AttemptKey) -> Option<Option<Fence>> {
+        match self.release_on_terms(lock, key, Run::Open) {
+            Some(Answer::Released { fence }) => Some(fence),
+            Some(Answer::ReleasedOnTerms { fence, .. }) => Some(Some(fence)),
+            _ => self.give_up(lock, key, Cause::Released),
         }
     }
 
@@ -104,14 +117,17 @@ impl LockTable {
             share: hold.share,
             homes,
             metadata: hold.metadata.clone(),
+            terms: hold.terms().map(Box::new),
         };
         self.note_end(lock, hold, Cause::Unclaimed);
-        // Meanwhile its wait may have run out, and the limit may have been lowered.
+        // Meanwhile its wait may have run out, the limit may have been lowered, and its run may have been made.
         let is_too_large = self.limit_of(lock).is_some_and(|limit| waiter.share.permits() > limit);
         if waiter.waiting.until <= self.now {
             self.note_left(lock, waiter, Cause::WaitTimeout);
         } else if is_too_large {
             self.note_left(lock, waiter, Cause::LimitChanged);
+        } else if self.check_not_done(lock, waiter.terms.as_deref()).is_err() {
+            self.note_left(lock, waiter, Cause::AlreadyDone);
         } else {
             self.put_back(lock, waiter);
         }

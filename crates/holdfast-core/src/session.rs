@@ -115,10 +115,10 @@ impl LockTable {
 
     pub(crate) fn acquire_in(&mut self, session: &SessionRef, attempt: &Acquire, share: Share) -> Outcome {
         self.check_session(session)?;
-        self.acquire(attempt, share, Asked::Session(session.id))
+        self.acquire(attempt, share, Asked::Session(session.id), None)
     }
 
-    fn check_session(&self, session: &SessionRef) -> Result<(), Rejection> {
+    pub(crate) fn check_session(&self, session: &SessionRef) -> Result<(), Rejection> {
         let live = self.sessions.get(session.id).map(|live| live.key);
         let ended = self.sessions.ended(session.id, self.now).map(|ended| ended.key);
         match live.or(ended) {
@@ -154,7 +154,7 @@ impl LockTable {
     }
 
     pub(crate) fn grant_of(&self, hold: &Hold) -> Grant {
-        hold.grant(self.term(hold.lease), self.now)
+        hold.grant(self.term_of(hold), self.now)
     }
 
     fn session_answer(&self, id: SessionId) -> Answer {

@@ -14,6 +14,7 @@ use crate::ending::{Ending, Endings};
 use crate::event::Event;
 use crate::event_history::EventHistory;
 use crate::ids::{AttemptKey, ClusterId, SessionId};
+use crate::kept::KeptUntil;
 use crate::lock::Lock;
 use crate::many::{Many, ManyBook};
 use crate::name::LockName;
@@ -345,13 +346,14 @@ impl LockTable {
         }
         let mut timers = Timers::default();
         let mut waits = Waits::default();
-        let mut waited_for = BTreeSet::new();
-        let mut leases = 0;
+        let mut to_file = BTreeSet::new();
+        let mut deadlines = 0;
+        let mut kept = KeptUntil::default();
         for (name, lock) in &locks {
             for hold in &lock.holders {
-                if let Some(own) = hold.lease.own() {
-                    timers.set(own.deadline, hold.ticket, name);
-                    leases += 1;
+                if let Some(at) = hold.own_deadline() {
+                    timers.set(at, hold.ticket, name);
+                    deadlines += 1;
                 }
             }
             for waiter in lock.waiters() {
@@ -360,8 +362,11 @@ impl LockTable {
                 }
                 waits.insert(name, waiter, &many);
             }
-            if lock.queue.is_some() {
-                waited_for.insert(name.clone());
+            if let Some(of_lock) = &lock.kept {
+                kept.restore(name, of_lock);
+            }
+            if lock.queue.is_some() || lock.kept.is_some() {
+                to_file.insert(name.clone());
             }
         }
         for (id, session) in sessions.live() {
@@ -381,10 +386,11 @@ impl LockTable {
             timers,
             many,
             waits,
-            leases,
+            deadlines,
+            kept,
             ..Self::default()
         };
-        waited_for.iter().for_each(|name| table.file(name));
+        to_file.iter().for_each(|name| table.file(name));
         table
     }
 }

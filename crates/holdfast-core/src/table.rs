@@ -10,6 +10,7 @@ use crate::ending::{Cause, Ending, Endings};
 use crate::event::{Event, Happening};
 use crate::event_history::EventHistory;
 use crate::ids::{AttemptKey, ClusterId, Fence, Home, NodeId, StorageId};
+use crate::kept::KeptUntil;
 use crate::lease::{Asked, Lease};
 use crate::lock::{Hold, Lock, Ticket, Unclaimed, Waiter};
 use crate::many::ManyBook;
@@ -19,6 +20,7 @@ use crate::outcome::{Answer, Outcome, Rejection};
 use crate::planted::{Bug, planted};
 use crate::session::Sessions;
 use crate::share::Share;
+use crate::terms::Run;
 use crate::time::ClusterTime;
 use crate::timers::{Due, Timers};
 use crate::waits::Waits;
@@ -63,8 +65,12 @@ pub struct LockTable {
     /// Locks with room for somebody, held or not, for which somebody waits who is there: whoever is first there keeps the
     /// others out, until he is absent. Derived.
     pub(crate) open: BTreeSet<LockName>,
-    /// How many holds have a lease of their own. Derived.
-    pub(crate) leases: usize,
+    /// How many holds have a deadline of their own. Derived.
+    pub(crate) deadlines: usize,
+    /// When what locks keep is over. Derived.
+    pub(crate) kept: KeptUntil,
+    /// Locks that nobody holds or waits for, and that keep something. Derived.
+    pub(crate) resting: BTreeSet<LockName>,
     /// Locks that have changed and are to be settled before the operation is done.
     pub(crate) unsettled: VecDeque<LockName>,
     /// Of the entry that is being applied.
@@ -92,8 +98,8 @@ impl LockTable {
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, Asked::Ttl(attempt.ttl)),
-            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, Asked::Ttl(attempt.ttl)),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, Asked::Ttl(attempt.ttl), None),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, Asked::Ttl(attempt.ttl), None),
             Op::AcquireInSession(attempt, share, session) => self.acquire_in(session, attempt, *share),
             Op::OpenSession { key, owner, ttl } => self.open_session(*key, owner, *ttl),
             Op::RenewSession(session) => self.renew_session(session),
@@ -102,7 +108,7 @@ impl LockTable {
             Op::Proclaim { lock, key, metadata } => self.proclaim(lock, key, metadata),
             Op::HandOver { lock, key, to } => self.hand_over(lock, key, to),
             Op::Renew { lock, key, ttl } => self.renew(lock, key, *ttl),
-            Op::Release { lock, key } => self.release(lock, key),
+            Op::Release { lock, key } => self.release(lock, key, Run::Open),
             Op::Abandon { lock, key, home } => self.abandon(lock, key, *home),
             Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
             Op::Vouch { node, boot } => {
@@ -123,6 +129,8 @@ impl LockTable {
                 self.wall_clock.note(self.now, *unix_ms);
                 Ok(Answer::Done)
             }
+            Op::AcquireOnTerms(attempt) => self.acquire_on_terms(attempt),
+            Op::ReleaseDone { lock, key } => self.release(lock, key, Run::Done),
         }
     }
 
@@ -134,12 +142,17 @@ impl LockTable {
     /// When the leader has to speak next, even if nobody asks for anything.
     pub fn next_due(&self) -> Option<ClusterTime> {
         let lapse = if self.open.is_empty() { None } else { self.nodes.next_lapse(self.now) };
-        self.timers.next_due().into_iter().chain(lapse).min()
+        self.timers.next_due().into_iter().chain(lapse).chain(self.kept.next_due()).min()
     }
 
-    /// Whether time has to go on: some lease, wait or session is running.
+    /// Whether time has to go on: some lease, wait, session, delay or period is running.
     pub fn is_busy(&self) -> bool {
-        self.timers.len() > 0
+        self.timers.len() > 0 || self.kept.next_due().is_some()
+    }
+
+    /// Whether nothing is running but periods of completed runs, which are long.
+    pub fn is_in_no_hurry(&self) -> bool {
+        self.timers.len() == 0 && self.kept.has_no_delay()
     }
 
     /// The identity that the cluster was given when it was born.
@@ -210,7 +223,7 @@ impl LockTable {
 
     /// Ends whatever is due, in order of (deadline, ticket).
     fn end_what_is_due(&mut self) {
-        while let Some(due) = self.timers.pop_due(self.now) {
+        while let Some(due) = self.next_over() {
             let (ticket, lock) = match due {
                 Due::Attempt(ticket, lock) => (ticket, lock),
                 Due::Session(session) => {
@@ -220,7 +233,8 @@ impl LockTable {
             };
             let Some(record) = self.lock_mut(&lock) else { continue };
             if let Some(hold) = record.remove_hold(|hold| hold.ticket == ticket) {
-                self.note_end(&lock, hold, Cause::Expired);
+                let cause = hold.cause_at_deadline();
+                self.note_end(&lock, hold, cause);
                 if planted(Bug::ExpiryEndsAllShares) {
                     self.expire_all(&lock);
                 }
@@ -232,6 +246,17 @@ impl LockTable {
                 self.settle(&lock);
             }
         }
+    }
+
+    /// What is due next. What locks keep comes first at its time, so that it keeps nobody out any longer.
+    fn next_over(&mut self) -> Option<Due> {
+        while let Some(at) = self.kept.next_due().filter(|at| *at <= self.now) {
+            if self.timers.next_due().is_some_and(|due| due < at) {
+                break;
+            }
+            self.end_first_kept();
+        }
+        self.timers.pop_due(self.now)
     }
 
     pub(crate) fn lock_mut(&mut self, lock: &LockName) -> Option<&mut Lock> {
@@ -339,6 +364,7 @@ impl LockTable {
             told: None,
             metadata: waiter.metadata,
             asked_metadata: None,
+            on_terms: Hold::on(waiter.terms.as_deref().copied()),
         };
         self.admit(name, hold, is_told_of);
     }
@@ -359,19 +385,20 @@ impl LockTable {
     }
 
     /// Gives a lock that has room to a new hold, and tells of it.
-    pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
+    pub(crate) fn admit(&mut self, name: &LockName, mut hold: Hold, from_queue: bool) {
         if let Some(own) = hold.lease.own() {
-            self.timers.set(own.deadline, hold.ticket, name);
-            self.leases += 1;
+            hold.lease = hold.within_max(own).into();
         }
+        self.set_deadline(hold.own_deadline(), hold.ticket, name);
         self.sessions.add_hold(hold.lease.session(), hold.ticket, name);
-        let term = self.term(hold.lease);
+        let term = self.term_of(&hold);
         let what = Happening::Acquired {
             fence: hold.fence,
             ttl: term.ttl,
             expires_in_ms: term.left_ms(self.now),
             metadata: hold.metadata.clone(),
             from_queue,
+            max_left_ms: hold.max_left_ms(self.now),
         };
         let event = self.event(name, (hold.owner.clone(), hold.key, hold.share), hold.home(), what);
         self.events.push(event);
@@ -388,9 +415,13 @@ impl LockTable {
         // Only where many locks are waited for, one of them can be free and somebody there.
         let is_waited_for = || !self.many.is_empty() && self.present_waiters(lock).next().is_some();
         let is_open = lock.queue.is_some() && !lock.is_full() && (!is_free || is_waited_for());
-        if is_unused {
+        let is_resting = is_unused && lock.kept.is_some();
+        if is_resting && lock.limit.is_some() {
+            self.lock_entry(name).limit = None; // Whoever comes next names it anew.
+        } else if is_unused && !is_resting {
             self.locks.remove(name);
         }
+        set_in(&mut self.resting, name, is_resting);
         set_in(&mut self.stalled, name, is_free && !is_unused);
         set_in(&mut self.open, name, is_open);
     }
@@ -410,10 +441,8 @@ impl LockTable {
 
     /// Remembers and tells that a hold, already taken out of its lock, has ended.
     pub(crate) fn note_end(&mut self, name: &LockName, hold: Hold, cause: Cause) {
-        if let Some(own) = hold.lease.own() {
-            self.timers.clear(own.deadline, hold.ticket);
-            self.leases -= 1;
-        }
+        self.clear_deadline(hold.own_deadline(), hold.ticket);
+        self.note_delay(name, &hold, cause);
         self.sessions.remove(hold.lease.session(), hold.ticket);
         let held_ms = self.now.since(hold.granted_at);
         let ending = Ending::new(cause, Some(hold.fence), self.now);

@@ -32,6 +32,11 @@ pub struct RangeError {
     pub max: u64,
 }
 
+/// For spans that may be longer than those of leases and waits.
+pub(crate) fn in_range_long(given: u64, min: u64, max: u64) -> Result<u64, RangeError> {
+    if (min..=max).contains(&given) { Ok(given) } else { Err(RangeError { given, min, max }) }
+}
+
 fn in_range(given: u64, min: u32, max: u32) -> Result<u32, RangeError> {
     match u32::try_from(given) {
         Ok(ms) if (min..=max).contains(&ms) => Ok(ms),

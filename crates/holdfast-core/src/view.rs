@@ -35,6 +35,10 @@ pub struct HolderView {
     pub session: Option<SessionId>,
     /// The holder's own.
     pub metadata: Metadata,
+    /// As in [`Grant`].
+    pub max_left_ms: Option<u64>,
+    /// It was released, and goes once its least hold is over.
+    pub is_releasing: bool,
 }
 
 /// A waiter, as everybody may see it.
@@ -61,6 +65,8 @@ pub struct LockView {
     pub queue_length: u64,
     /// The event counter that this is true at.
     pub seq: u64,
+    /// For how long nobody is granted it, in milliseconds; none: there is no delay.
+    pub delay_ms: Option<u64>,
 }
 
 /// One page of locks, in the order of their names.
@@ -96,11 +102,12 @@ impl LockTable {
                 queue: Vec::new(),
                 queue_length: 0,
                 seq: self.seq,
+                delay_ms: None,
             },
         }
     }
 
-    /// Locks that somebody holds or waits for, whose names begin with `prefix` and come after `after`.
+    /// Locks that somebody holds or waits for, or that are in a delay, whose names begin with `prefix` and come after `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize, now: ClusterTime) -> LockPage {
         let now = now.max(self.now);
         let from = match after {
@@ -110,7 +117,8 @@ impl LockTable {
         let mut matching = self
             .locks
             .range::<(Bound<&str>, Bound<&str>), str>((from, Bound::Unbounded))
-            .take_while(|(name, _)| name.as_str().starts_with(prefix));
+            .take_while(|(name, _)| name.as_str().starts_with(prefix))
+            .filter(|(_, lock)| !lock.is_unused() || lock.is_delayed());
         let locks: Vec<_> =
             matching.by_ref().take(limit).map(|(name, lock)| self.view_of(name, lock, now)).collect();
         let next = matching.next().and_then(|_| locks.last()).map(|last| last.name.clone());
@@ -125,8 +133,8 @@ impl LockTable {
 
     /// How many locks are held, and how many attempts wait.
     pub fn counts(&self) -> (u64, u64) {
-        let held = self.locks.len() - self.stalled.len();
-        let waiting = self.timers.len() - self.leases - self.sessions.live().len();
+        let held = self.locks.len() - self.stalled.len() - self.resting.len();
+        let waiting = self.timers.len() - self.deadlines - self.sessions.live().len();
         (held as u64, waiting as u64)
     }
 
@@ -145,7 +153,7 @@ impl LockTable {
             .holders
             .iter()
             .map(|hold| {
-                let term = self.term(hold.lease);
+                let term = self.term_of(hold);
                 HolderView {
                     owner: hold.owner.clone(),
                     fence: hold.fence,
@@ -155,10 +163,21 @@ impl LockTable {
                     share: hold.share,
                     session: hold.lease.session(),
                     metadata: hold.metadata.clone(),
+                    max_left_ms: hold.max_left_ms(now),
+                    is_releasing: hold.is_releasing(),
                 }
             })
             .collect();
-        LockView { name: name.clone(), holders, limit: lock.limit, queue, queue_length, seq: self.seq }
+        let delay_ms = lock.delayed_until().map(|until| until.since(now)).filter(|left| *left > 0);
+        LockView {
+            name: name.clone(),
+            holders,
+            limit: lock.limit,
+            queue,
+            queue_length,
+            seq: self.seq,
+            delay_ms,
+        }
     }
 }
 
@@ -196,7 +215,7 @@ impl LockTable {
         let now = now.max(self.now);
         let lock = self.locks.get(name);
         if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
-            let expires_in_ms = self.term(hold.lease).left_ms(now);
+            let expires_in_ms = self.term_of(hold).left_ms(now);
             return Lookup::Held { fence: hold.fence, expires_in_ms };
         }
         let ticket = self.waits.ticket(key);
@@ -229,7 +248,10 @@ impl LockTable {
     pub fn standing(&self, name: &LockName, key: &AttemptKey) -> Standing {
         let lock = self.locks.get(name);
         if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
-            return Standing::Held(self.grant_of(hold));
+            return match hold.is_releasing() {
+                true => Standing::Ended(Cause::Released),
+                false => Standing::Held(self.grant_of(hold)),
+            };
         }
         if self.waiter(name, key).is_some() {
             return Standing::Queued;

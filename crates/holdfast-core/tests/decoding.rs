@@ -11,9 +11,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use holdfast_core::{
-    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, DecodeError, EncodedOp, Fence, Group,
-    GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId, SessionKey,
-    SessionRef, Several, Share, SnapshotError, SnapshotReader, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, AttemptKey, ClusterId, ClusterTime, DecodeError, EncodedOp, Fence,
+    Group, GroupEncoder, Home, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, SessionId,
+    SessionKey, SessionRef, Several, Share, SnapshotError, SnapshotReader, StorageId, Terms, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -115,6 +115,14 @@ fn one_of_each() -> Vec<Op> {
         Op::Acquire(acquire) => Op::AcquireInSession(acquire, Share::Exclusive, session),
         _ => unreachable!("an attempt is an acquire"),
     };
+    let on_terms = |name: &str, number, session| match attempt(name, number, 60_000) {
+        Op::Acquire(acquire) => {
+            let terms = Terms::new(200_000, 60_000, Some(70_000), Some(80_000)).unwrap();
+            let share = Share::Shared;
+            Op::AcquireOnTerms(Box::new(AcquireOnTerms { acquire, share, session, terms }))
+        }
+        _ => unreachable!("an attempt is an acquire"),
+    };
     vec![
         open(session),
         open(ended),
@@ -138,6 +146,10 @@ fn one_of_each() -> Vec<Op> {
         many(&["second", "db"], 31, 60_000),
         Op::RenewMany { key: AttemptKey([20; 16]), named: Some(named.clone()), ttl: None },
         Op::ReleaseMany { key: AttemptKey([40; 16]), named: Some(named) },
+        on_terms("run", 51, None),
+        Op::ReleaseDone { lock: LockName::new("run").unwrap(), key: AttemptKey([51; 16]) },
+        on_terms("run", 52, Some(session)),
+        on_terms("db", 53, None),
     ]
 }
 

@@ -8,16 +8,16 @@
 use std::fmt::Write;
 
 use holdfast_core::{
-    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group, GroupEncoder, Home,
-    Intervention, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Reason, SessionId,
-    SessionKey, SessionRef, Several, Share, SnapshotReader, Standing, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, AttemptKey, ClusterId, ClusterTime, EncodedOp, Fence, Group,
+    GroupEncoder, Home, Intervention, Item, LockName, LockTable, Metadata, NodeId, Op, Owner, Place, Reason,
+    SessionId, SessionKey, SessionRef, Several, Share, SnapshotReader, Standing, StorageId, Terms, Ttl, Wait,
 };
 
 const LOG: &[u8] = include_bytes!("fixtures/format-1.log");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/format-1.snapshot");
 const MEANING: &str = include_str!("fixtures/format-1.txt");
 /// Over the snapshot in format 1.
-const DIGEST: u64 = 0xe179_fb46_a2aa_ea4a;
+const DIGEST: u64 = 0xc376_52e4_f653_547f;
 
 /// A short history with something of everything: all operations, and all kinds of state.
 fn history() -> Vec<Group> {
@@ -62,6 +62,18 @@ fn history() -> Vec<Group> {
     };
     let by =
         |reason: &str| Intervention { by: Owner::new("uma").unwrap(), reason: Reason::new(reason).unwrap() };
+    let on_terms = |spans: (u64, u64, Option<u64>, Option<u64>), acquire: Op| match acquire {
+        Op::Acquire(acquire) => {
+            let terms = Terms::try_from(spans).unwrap();
+            Op::AcquireOnTerms(Box::new(AcquireOnTerms {
+                acquire,
+                share: Share::Exclusive,
+                session: None,
+                terms,
+            }))
+        }
+        other => panic!("no acquire: {other:?}"),
+    };
     let at = |now: u64, ops: Vec<Op>| Group { now: ClusterTime(now), ops };
     vec![
         at(0, vec![Op::Found { cluster: ClusterId(0x0123_4567_89ab_cdef) }]),
@@ -159,6 +171,22 @@ fn history() -> Vec<Group> {
                 Op::ForceRelease { lock: name("forced"), fence: Fence(18), by: by("it hangs") },
             ],
         ),
+        at(
+            4_900,
+            vec![
+                on_terms((300_000, 0, None, None), acquire("delayed", 61, "rose", 100, 0, "{}")),
+                acquire("delayed", 62, "sam", 30_000, 400_000, "{}"),
+                on_terms(
+                    (0, 60_000, Some(90_000), None),
+                    acquire("bounded", 63, "tess", 80_000_000, 0, "{}"),
+                ),
+                on_terms((0, 0, None, Some(86_000_000)), acquire("once", 64, "uma", 30_000, 0, "{}")),
+                on_terms((0, 0, None, Some(86_000_000)), acquire("led", 65, "uma", 30_000, 300_000, "{}")),
+                Op::ReleaseDone { lock: name("once"), key: key(64) },
+                Op::Release { lock: name("bounded"), key: key(63) },
+            ],
+        ),
+        at(5_000, Vec::new()),
     ]
 }
 
@@ -218,6 +246,9 @@ fn meaning(table: &LockTable) -> String {
     }
     for lock in table.list("", None, 100, table.now()).locks {
         writeln!(text, "lock {}", lock.name).unwrap();
+        if let Some(delay_ms) = lock.delay_ms {
+            writeln!(text, "  granted to nobody for {delay_ms} ms").unwrap();
+        }
         for holder in lock.holders {
             let (owner, fence, ttl, json) =
                 (holder.owner, holder.fence, holder.ttl.ms(), holder.metadata.as_json());
@@ -227,6 +258,10 @@ fn meaning(table: &LockTable) -> String {
                 "  held by {owner} {json}: fence {fence}, since {held} ms, {left} of {ttl} ms left"
             )
             .unwrap();
+            if let Some(left) = holder.max_left_ms {
+                let releasing = if holder.is_releasing { ", and is given back" } else { "" };
+                writeln!(text, "    {left} ms left at most{releasing}").unwrap();
+            }
         }
         for waiter in lock.queue {
             writeln!(text, "  {} waits since {} ms", waiter.owner, waiter.waiting_ms).unwrap();
@@ -248,6 +283,9 @@ fn meaning(table: &LockTable) -> String {
         Op::Acquire(attempt) | Op::AcquireInSession(attempt, ..) => {
             vec![(attempt.lock, attempt.key, attempt.owner)]
         }
+        Op::AcquireOnTerms(attempt) => {
+            vec![(attempt.acquire.lock, attempt.acquire.key, attempt.acquire.owner)]
+        }
         Op::AcquireMany(attempt) => {
             let place = |item: &Item| (item.place.lock.clone(), item.place.key, attempt.owner.clone());
             attempt.items.iter().map(place).collect()
@@ -263,6 +301,9 @@ fn meaning(table: &LockTable) -> String {
             Standing::Unknown => "is unknown".to_owned(),
         };
         writeln!(text, "the attempt of {owner} at {lock} {standing}").unwrap();
+        if let Some(done) = table.already_done(&lock) {
+            writeln!(text, "  {done}").unwrap();
+        }
     }
     text
 }
@@ -286,7 +327,7 @@ fn a_snapshot_of_the_first_format_means_what_it_always_meant() {
 fn the_future_of_the_snapshot_is_the_future_of_the_log() {
     let (mut replayed, mut restored) = (table_of(&read(LOG)), restored());
     // Every wait, and the last lease of a day.
-    for now in (5_000..700_000).step_by(500).chain([86_500_000]) {
+    for now in (5_500..700_000).step_by(500).chain([86_500_000]) {
         let ops = vec![Op::Vouch { node: NodeId(3), boot: 1 }];
         let group = Group { now: ClusterTime(now), ops };
         assert_eq!(restored.apply(&group).events, replayed.apply(&group).events);

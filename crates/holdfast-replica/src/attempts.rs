@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
-    Acquire, AcquireMany, Answer, AttemptKey, Cause, Grant, Home, Item, LockName, LockTable, ManyGrant,
-    NodeId as CoreNodeId, Op, Place, Rejection, Several, Share, Standing, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, Answer, AttemptKey, Cause, Grant, Home, Item, LockName, LockTable,
+    ManyGrant, NodeId as CoreNodeId, Op, Place, Rejection, Several, Share, Standing, Wait,
 };
 use openraft_rt::{Instant as _, Select2};
 use tokio::sync::mpsc;
@@ -84,6 +84,8 @@ enum Step {
     Waiting,
     /// It waited for more permits than there are now.
     LimitChanged,
+    /// It waited to make a run that somebody else has completed.
+    AlreadyDone,
     /// A grant that has to be claimed first.
     Claim(Grant, Position),
 }
@@ -161,7 +163,11 @@ pub(crate) async fn acquire<R: Runtime>(
         metadata: attempt.metadata,
         home: call.home,
     };
-    let op = match (attempt.session, attempt.share) {
+    let (share, session, terms) = (attempt.share, attempt.session, attempt.terms);
+    let op = match (session, share) {
+        _ if !terms.is_plain() => {
+            Op::AcquireOnTerms(Box::new(AcquireOnTerms { acquire, share, session, terms }))
+        }
         (Some(session), share) => Op::AcquireInSession(acquire, share, session),
         (None, Share::Exclusive) => Op::Acquire(acquire),
         (None, share) => Op::AcquireShare(acquire, share),
@@ -295,6 +301,11 @@ async fn wait_in_queue<R: Runtime>(
                 let limit = call.inner.machine.look(|state| state.table.limit_of(&call.lock));
                 return Ok(Acquired::Ended(Rejection::LimitConflict { limit }));
             }
+            Step::AlreadyDone => {
+                let done = call.inner.machine.look(|state| state.table.already_done(&call.lock));
+                // Its period may be over by now; the attempt has left the queue all the same.
+                return Ok(done.map_or(Acquired::WaitTimeout, Acquired::Ended));
+            }
             Step::Claim(grant, at) => {
                 let since = R::Instant::now();
                 match R::select2(call.claim(&grant, at), told.recv()).await {
@@ -314,6 +325,7 @@ async fn wait_in_queue<R: Runtime>(
 fn aged(mut grant: Grant, age: Duration) -> Grant {
     let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     grant.expires_in_ms = grant.expires_in_ms.saturating_sub(age_ms);
+    grant.max_left_ms = grant.max_left_ms.map(|left| left.saturating_sub(age_ms));
     grant
 }
 
@@ -324,6 +336,7 @@ fn on_notice(notice: Notice) -> Step {
         Notice::Acquired { from_queue: false, .. } => Step::Waiting,
         Notice::Left(Cause::WaitTimeout) => Step::Over(Acquired::WaitTimeout),
         Notice::Left(Cause::LimitChanged) => Step::LimitChanged,
+        Notice::Left(Cause::AlreadyDone) => Step::AlreadyDone,
         // Its client was told of no grant yet.
         Notice::Left(Cause::SessionExpired | Cause::SessionEnded)
         | Notice::Ended(Cause::SessionExpired | Cause::SessionEnded) => {
@@ -336,8 +349,12 @@ fn on_notice(notice: Notice) -> Step {
         Notice::Ended(Cause::Expired) => Step::Over(Acquired::Ended(Rejection::LeaseExpired)),
         Notice::Ended(Cause::Forced) => Step::Over(Acquired::Ended(Rejection::LeaseForced)),
         Notice::Ended(Cause::HandedOver) => Step::Over(Acquired::Ended(Rejection::HandedOver)),
-        Notice::Ended(Cause::Released | Cause::Abandoned | Cause::WaitTimeout | Cause::LimitChanged) => {
-            Step::Over(Acquired::Ended(Rejection::LeaseReleased))
-        }
+        Notice::Ended(
+            Cause::Released
+            | Cause::Abandoned
+            | Cause::WaitTimeout
+            | Cause::LimitChanged
+            | Cause::AlreadyDone,
+        ) => Step::Over(Acquired::Ended(Rejection::LeaseReleased)),
     }
 }

@@ -20,6 +20,9 @@ use crate::world::Runtime;
 
 /// While anything is running, cluster time moves on at least this often, so that a new leader's clock starts near.
 const TICK_EVERY_MS: u64 = 500;
+/// The same while only periods of completed runs are running, which may be days: what a new leader lacks is little of
+/// them, and an idle cluster hardly writes.
+const TICK_SLOWLY_EVERY_MS: u64 = 10_000;
 /// How often a node speaks for the clients that wait at it: four times within what its word is worth.
 const VOUCH_EVERY: Duration = Duration::from_millis(500);
 const CLAIM_CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -43,7 +46,9 @@ impl<R: Runtime> Inner<R> {
     pub(crate) async fn tick(&self, closing: Closing) {
         let mut progress = self.effects.progress.watch();
         while !closing.is_closed() {
-            let next_due = progress.take().next_due;
+            let seen = progress.take();
+            let next_due = seen.next_due;
+            let tick_every_ms = if seen.is_in_no_hurry { TICK_SLOWLY_EVERY_MS } else { TICK_EVERY_MS };
             let wait = match (self.leadership.leading(), next_due) {
                 (Some(leading), Some(due)) => {
                     let now = leading.now();
@@ -55,7 +60,7 @@ impl<R: Runtime> Inner<R> {
                         // The tick shows in the progress; should it get lost, this tries again.
                         Duration::from_millis(20)
                     } else {
-                        Duration::from_millis((due.since(now)).min(TICK_EVERY_MS))
+                        Duration::from_millis((due.since(now)).min(tick_every_ms))
                     }
                 }
                 // Leadership shows in the progress: its first entry is applied.

@@ -107,6 +107,7 @@ mod tests {
                 ttl: Ttl::default(),
                 metadata: Metadata::default(),
                 from_queue: true,
+                max_left_ms: None,
             },
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Progress {
     pub(crate) now: ClusterTime,
     /// When something is due next.
     pub(crate) next_due: Option<ClusterTime>,
+    /// See [`LockTable::is_in_no_hurry`].
+    pub(crate) is_in_no_hurry: bool,
     pub(crate) cluster: Option<ClusterId>,
 }
 
@@ -97,6 +99,7 @@ impl Effects {
             progress.position = position;
             progress.now = table.now();
             progress.next_due = table.next_due();
+            progress.is_in_no_hurry = table.is_in_no_hurry();
             progress.cluster = table.cluster();
             true
         });

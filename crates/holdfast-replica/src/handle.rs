@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, Event, Grant, Group, Item, LockName, LockTable, Metadata, Outcome, Owner, Rejection,
-    SessionRef, Several, Share, Ttl, Wait,
+    AttemptKey, Event, Fence, Grant, Group, Item, LockName, LockTable, Metadata, Outcome, Owner, Rejection,
+    SessionRef, Several, Share, Terms, Ttl, Wait,
 };
 
 use crate::world::NodeId;
@@ -184,6 +184,19 @@ pub struct Attempt {
     pub metadata: Metadata,
     /// How much of the lock.
     pub share: Share,
+    /// What it asks for beside the TTL.
+    pub terms: Terms,
+}
+
+/// An attempt that was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// Of its hold; none for a place in a queue.
+    pub fence: Option<Fence>,
+    /// When its least hold is over and others can have the lock, in milliseconds; 0: already.
+    pub effective_in_ms: u64,
+    /// Whether it counts as the run that was completed in its period.
+    pub is_done: bool,
 }
 
 /// One attempt to acquire many locks, all or none, as a server hands it over.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
     Answer, AttemptKey, ClusterTime, Fence, Grant, Intervention, Limit, LockName, LockTable, ManyGrant,
-    Metadata, Op, Outcome, Owner, Place, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
+    Metadata, Op, Outcome, Owner, Place, Run, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -22,7 +22,8 @@ use crate::consensus::snapshots::SnapshotStore;
 use crate::disk::DiskStats;
 use crate::effects::Effects;
 use crate::handle::{
-    Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, ManyAttempt, Unanswered,
+    Acquired, Attempt, CALL_TIMEOUT, CallFailure, Consistency, Housekeeping, ManyAttempt, Released,
+    Unanswered,
 };
 use crate::leadership::Leadership;
 use crate::log::Log;
@@ -164,8 +165,29 @@ impl<R: Runtime> Replica<R> {
 
     /// Frees the lock, or takes the attempt out of the queue (then there is no fence).
     pub async fn release(&self, lock: LockName, key: AttemptKey) -> Result<Option<Fence>, CallFailure> {
-        match self.0.propose(Op::Release { lock, key }).await?? {
-            Answer::Released { fence } => Ok(fence),
+        Ok(self.release_by(Op::Release { lock, key }).await?.fence)
+    }
+
+    /// The same, with all that there is to tell. With `run` [`Run::Done`] the holder has done what it took the lock for.
+    pub async fn release_run(
+        &self,
+        lock: LockName,
+        key: AttemptKey,
+        run: Run,
+    ) -> Result<Released, CallFailure> {
+        self.release_by(match run {
+            Run::Open => Op::Release { lock, key },
+            Run::Done => Op::ReleaseDone { lock, key },
+        })
+        .await
+    }
+
+    async fn release_by(&self, op: Op) -> Result<Released, CallFailure> {
+        match self.0.propose(op).await?? {
+            Answer::Released { fence } => Ok(Released { fence, effective_in_ms: 0, is_done: false }),
+            Answer::ReleasedOnTerms { fence, effective_in_ms, is_done } => {
+                Ok(Released { fence: Some(fence), effective_in_ms, is_done })
+            }
             answer => unreachable!("a release is not answered with {answer:?}"),
         }
     }

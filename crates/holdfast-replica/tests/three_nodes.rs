@@ -50,6 +50,7 @@ fn attempt(lock: &str, token: u8, wait_ms: u64) -> Attempt {
         wait: Wait::from_ms(wait_ms).unwrap(),
         metadata: Metadata::default(),
         session: None,
+        terms: holdfast_core::Terms::default(),
         share: Share::Exclusive,
     }
 }

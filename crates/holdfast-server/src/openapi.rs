@@ -9,8 +9,8 @@ use holdfast_api::{
     Cluster, Digest, Election, EventReset, FenceCheck, ForceLeaveRequest, ForceLeft, ForceReleaseRequest,
     ForceReleased, Grant, GrantMany, HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock,
     LockEvent, LockList, OpenSessionRequest, PastHolds, Problem, ProclaimRequest, ReleaseManyRequest,
-    ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest, Session, SessionEnded,
-    SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest, Why,
+    ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest, ResignRequest, Session,
+    SessionEnded, SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest, Why,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -54,6 +54,7 @@ use crate::http::Route;
         ReleaseRequest,
         RenewManyRequest,
         RenewRequest,
+        ResignRequest,
         Session,
         SessionEnded,
         SessionInfo,

@@ -10,7 +10,7 @@ use crate::args::{
     AcquireArgs, ClientArgs, GetArgs, LimitArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs,
     StatusArgs,
 };
-use crate::exit::Failure;
+use crate::exit::{Failure, already_done};
 use crate::{duration, output, print, runtime, session};
 
 pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
@@ -23,6 +23,7 @@ pub(crate) fn acquire(args: AcquireArgs, matches: Option<&ArgMatches>) -> Result
         metadata: given(args.metadata).map(metadata).transpose()?.unwrap_or_default(),
         share: args.share.share(),
         session: session::named(args.session, args.session_token)?,
+        terms: args.terms.terms(),
     };
     let client = client(&args.client)?;
     let result = call(client.acquire(&args.name, &acquire), &args.output, print::grant)?;
@@ -49,6 +50,16 @@ fn not_acquired(name: &str, error: &CallError, is_token_inherited: bool) -> Fail
     if let Refusal { code: Some(ErrorCode::Held), holder: Some(holder), .. } = &**refusal {
         failure.message = held_by(name, holder);
     }
+    if let Refusal { already_done: Some(done), .. } = &**refusal {
+        failure.message =
+            format!("{}; next in {}", already_done(name, done), duration::text_of(done.next_in));
+    }
+    if let Refusal { delay: Some(delay), .. } = &**refusal {
+        let delay = duration::text_of(*delay);
+        failure.message = format!(
+            "{name:?} is granted to nobody for {delay}, after its holder was lost. Wait for it with --wait 30s"
+        );
+    }
     let is_used_up = matches!(
         refusal.code,
         Some(ErrorCode::LeaseExpired | ErrorCode::LeaseReleased | ErrorCode::LeaseForced)
@@ -74,7 +85,10 @@ pub(crate) fn renew(args: RenewArgs) -> Result<(), Failure> {
 
 pub(crate) fn release(args: ReleaseArgs) -> Result<(), Failure> {
     let (client, token) = (client(&args.client)?, required_token(args.token)?);
-    answer(client.release(&args.name, &token), &args.output, print::released)
+    match args.done {
+        true => answer(client.release_done(&args.name, &token), &args.output, print::released_done),
+        false => answer(client.release(&args.name, &token), &args.output, print::released),
+    }
 }
 
 pub(crate) fn get(args: GetArgs) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use self::api::{
     AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, LimitArgs, ListArgs, ReadArgs, ReleaseArgs,
-    RenewArgs, ShareArgs, StatusArgs,
+    RenewArgs, ShareArgs, StatusArgs, TermsArgs,
 };
 pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::chaos::ChaosArgs;

@@ -59,6 +59,11 @@ pub(crate) fn text(ms: u64) -> String {
     }
 }
 
+/// The same of a span that is no number of milliseconds.
+pub(crate) fn text_of(span: Duration) -> String {
+    text(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
 fn pair(large: u64, large_unit: char, small: u64, small_unit: char) -> String {
     match small {
         0 => format!("{large}{large_unit}"),

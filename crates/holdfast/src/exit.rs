@@ -5,7 +5,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use holdfast_client::api::ErrorCode;
-use holdfast_client::{CallError, Refusal};
+use holdfast_client::{AlreadyDone, CallError, Refusal};
+
+use crate::duration;
 
 /// Something went wrong that has no status of its own.
 pub(crate) const OTHER: u8 = 1;
@@ -25,7 +27,7 @@ Exit status:
   1   something else went wrong
   64  the command line or the request is not valid
   69  the cluster cannot be reached or has no leader
-  75  the lock is busy, the wait for it is over, or would close a cycle of waits
+  75  the lock is busy, the wait for it is over or would close a cycle of waits, or it was done already (--once)
   76  the lock or the session is not held (any more): expired, released, forced, or another's";
 
 /// An unhappy end: a status for programs, a message for people.
@@ -76,12 +78,20 @@ impl Failure {
             Some(ErrorCode::WaitTimeout) => ". Try again, or give a longer --wait",
             Some(ErrorCode::LeaseExpired) => ". Acquire it again with a new token; a longer --ttl may help",
             Some(ErrorCode::Deadlock) => return Self::new(BUSY, deadlock(&refusal.cycle)),
-            Some(ErrorCode::TokenConflict) => ". Use a new token for another owner, TTL, session or metadata",
+            Some(ErrorCode::TokenConflict) => {
+                ". Use a new token for another owner, TTL, session, metadata, delay, least or longest hold, or period"
+            }
             _ => "",
         };
         let detail = refusal.detail.trim_end_matches('.');
         Self::new(refusal_status(refusal), format!("{detail} ({}){advice}", refusal.code_text))
     }
+}
+
+/// Somebody has done it in this period.
+pub(crate) fn already_done(name: &str, done: &AlreadyDone) -> String {
+    let AlreadyDone { owner, fence, done_ago, .. } = done;
+    format!("{name:?} was done already by {owner:?} (fence {fence}), {} ago", duration::text_of(*done_ago))
 }
 
 /// The wait would never end by itself.
@@ -100,7 +110,13 @@ pub(crate) fn note(text: &str) {
 
 fn refusal_status(refusal: &Refusal) -> u8 {
     match refusal.code {
-        Some(ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::Deadlock) => BUSY,
+        Some(
+            ErrorCode::Held
+            | ErrorCode::WaitTimeout
+            | ErrorCode::QueueFull
+            | ErrorCode::Deadlock
+            | ErrorCode::AlreadyDone,
+        ) => BUSY,
         Some(
             ErrorCode::LeaseExpired
             | ErrorCode::LeaseReleased

@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use holdfast_client::{AcquireError, Client, Guard, Leadership, LossReason, ReleaseError, Share};
+use holdfast_client::{
+    AcquireError, AlreadyDone, Client, Guard, Leadership, LockRequest, LossReason, ReleaseError, Share, Terms,
+};
 use serde_json::Value;
 
 use self::command::NotStarted;
@@ -28,7 +30,7 @@ pub(crate) use self::system::host_name;
 use self::terminal::Terminal;
 use crate::args::{ElectArgs, LockArgs, RunArgs};
 use crate::exit::{BUSY, Failure, LOST, deadlock};
-use crate::{api, election, runtime};
+use crate::{api, duration, election, exit, runtime};
 
 /// How long the release at the end may take. The lease runs out by itself otherwise.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,26 +40,60 @@ const LATE_RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 /// What is asked for before the command runs.
 enum Plea {
     /// The lock, and others with it.
-    Lock(Share, Vec<String>),
+    Lock(Share, Vec<String>, Terms),
     /// The lead, with what the leader says.
     Lead(Value),
 }
 
 /// Runs the command while it holds a lock.
 pub(crate) fn run(args: &LockArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
-    run_under(&Plea::Lock(args.share.share(), args.also.clone()), &args.run, matches)
+    let terms = args.terms.terms();
+    if args.once_exit.is_some() && terms.once.is_none() {
+        return Err(Failure::usage("--once-exit needs --once: how long the period is"));
+    }
+    let plea = Plea::Lock(args.share.share(), args.also.clone(), terms);
+    match run_under(&plea, &args.run, matches)? {
+        Outcome::Ran(code) => Ok(code),
+        Outcome::AlreadyDone(done) => {
+            say(&already_done(&args.run.name, &done));
+            Ok(ExitCode::from(args.once_exit.unwrap_or(0)))
+        }
+    }
 }
 
 /// Runs the command while it leads.
 pub(crate) fn elect(args: &ElectArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
     let value = api::given(args.value.clone()).map(|text| election::value(&text)).transpose()?;
-    run_under(&Plea::Lead(value.unwrap_or_default()), &args.run, matches)
+    match run_under(&Plea::Lead(value.unwrap_or_default()), &args.run, matches)? {
+        Outcome::Ran(code) => Ok(code),
+        Outcome::AlreadyDone(done) => Err(Failure::new(BUSY, already_done(&args.run.name, &done))),
+    }
+}
+
+/// What came of the command.
+enum Outcome {
+    /// It ran, and this is what to exit with.
+    Ran(ExitCode),
+    /// Somebody has done it in this period.
+    AlreadyDone(AlreadyDone),
+}
+
+impl Plea {
+    /// Whether a command that succeeds is the run of its period.
+    fn is_once(&self) -> bool {
+        matches!(self, Self::Lock(_, _, Terms { once: Some(_), .. }))
+    }
+}
+
+fn already_done(name: &str, done: &AlreadyDone) -> String {
+    let next_in = duration::text_of(done.next_in);
+    format!("{}. The command was not run; next in {next_in}", exit::already_done(name, done))
 }
 
 /// Runs the command and returns its exit status, or one of our own.
 ///
 /// Everything happens on this thread: the kernel kills the command when the thread that started it is gone.
-fn run_under(plea: &Plea, args: &RunArgs, matches: Option<&ArgMatches>) -> Result<ExitCode, Failure> {
+fn run_under(plea: &Plea, args: &RunArgs, matches: Option<&ArgMatches>) -> Result<Outcome, Failure> {
     let wait = resolve_wait(args, matches)?;
     let mask = SignalMask::block(libc::SIGTTOU); // To handle the terminal from the background.
     runtime::single_threaded()?.block_on(async {
@@ -67,9 +103,11 @@ fn run_under(plea: &Plea, args: &RunArgs, matches: Option<&ArgMatches>) -> Resul
         let stop = async { stopped_by = Some(signals.next_ending().await) };
         let guard = match acquire(&client, plea, args, wait, stop).await {
             Ok(guard) => guard,
-            Err(error) => return not_acquired(&args.name, error, stopped_by),
+            Err(AcquireError::AlreadyDone(done)) => return Ok(Outcome::AlreadyDone(done)),
+            Err(error) => return Err(not_acquired(&args.name, error, stopped_by)),
         };
-        under_lock(args, &client, guard, &mut signals, mask).await
+        let is_once = plea.is_once();
+        under_lock(args, &client, guard, &mut signals, mask, is_once).await.map(Outcome::Ran)
     })
 }
 
@@ -106,11 +144,12 @@ async fn acquire(
 ) -> Result<Guard, AcquireError> {
     let owner = api::given(args.owner.clone()).unwrap_or_else(owner::default_owner);
     match plea {
-        Plea::Lock(share, also) => {
+        Plea::Lock(share, also, terms) => {
             let mut request = client.lock(&args.name).ttl(args.ttl).owner(owner).share(*share);
             for name in also.iter().filter(|name| !name.is_empty()) {
                 request = request.also(name, *share);
             }
+            let request = on_terms(request, terms);
             let request = match waiting {
                 Waiting::No => request,
                 Waiting::AtMost(wait) => request.wait(wait),
@@ -130,8 +169,24 @@ async fn acquire(
     }
 }
 
-fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> Result<ExitCode, Failure> {
-    Err(match error {
+fn on_terms(mut request: LockRequest, terms: &Terms) -> LockRequest {
+    if let Some(delay) = terms.delay {
+        request = request.delay(delay);
+    }
+    if let Some(min_hold) = terms.min_hold {
+        request = request.min_hold(min_hold);
+    }
+    if let Some(max_hold) = terms.max_hold {
+        request = request.max_hold(max_hold);
+    }
+    if let Some(period) = terms.once {
+        request = request.once(period);
+    }
+    request
+}
+
+fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> Failure {
+    match error {
         AcquireError::Stopped => {
             let number = stopped_by.expect("only a signal stops the attempt");
             let status = u8::try_from(128 + number).expect("signals are small numbers");
@@ -154,8 +209,9 @@ fn not_acquired(name: &str, error: AcquireError, stopped_by: Option<c_int>) -> R
         AcquireError::Lost(reason) => Failure::new(LOST, lost_before_start(name, reason)),
         AcquireError::Refused(refusal) => Failure::of_refusal(&refusal),
         AcquireError::Unreachable(unanswered) => Failure::unreachable(unanswered),
+        AcquireError::AlreadyDone(done) => Failure::new(BUSY, already_done(name, &done)),
         AcquireError::Protocol(what) => Failure::unreachable(format!("unexpected answer: {what}")),
-    })
+    }
 }
 
 fn lost_before_start(name: &str, reason: LossReason) -> String {
@@ -171,6 +227,7 @@ async fn under_lock(
     mut guard: Guard,
     signals: &mut Signals,
     mask: SignalMask,
+    is_once: bool,
 ) -> Result<ExitCode, Failure> {
     let clock = client.clock();
     system::adopt_orphans().map_err(|error| Failure::other(format!("cannot adopt orphans: {error}")))?;
@@ -193,7 +250,10 @@ async fn under_lock(
         }
         Err(NotStarted::Failed(failure)) => Err(failure),
     };
-    let loss = release(&mut guard, ended.as_ref().is_ok_and(|ended| ended.lost)).await;
+    let is_late = ended.as_ref().is_ok_and(|ended| ended.lost);
+    // What failed is not done: somebody else may try.
+    let is_done = is_once && ended.as_ref().is_ok_and(|ended| !ended.lost && ended.status.success());
+    let loss = release(&mut guard, is_late, is_done).await;
     let Ended { status, lost } = ended?;
     if lost || loss.is_some() {
         return Ok(ExitCode::from(LOST));
@@ -202,13 +262,19 @@ async fn under_lock(
 }
 
 /// Returns the loss that only the release has brought to light.
-async fn release(guard: &mut Guard, is_late: bool) -> Option<LossReason> {
+async fn release(guard: &mut Guard, is_late: bool, is_done: bool) -> Option<LossReason> {
     let was_held = guard.is_held();
     let patience = if is_late { LATE_RELEASE_TIMEOUT } else { RELEASE_TIMEOUT };
-    match tokio::time::timeout(patience, guard.release()).await {
+    let released = async {
+        match is_done {
+            true => guard.release_done().await,
+            false => guard.release().await,
+        }
+    };
+    match tokio::time::timeout(patience, released).await {
         Ok(Ok(())) => None,
         // The command was over in time: that the release was late makes no difference to it.
-        Ok(Err(ReleaseError::Lost(LossReason::Deadline))) => None,
+        Ok(Err(ReleaseError::Lost(LossReason::Deadline | LossReason::MaxHold))) if !is_done => None,
         Ok(Err(ReleaseError::Lost(reason))) => {
             if was_held {
                 say(&format!("the lock was lost while the command ran ({reason})"));

@@ -10,6 +10,7 @@ use crate::print;
 
 pub(crate) fn acquire(args: AcquireManyArgs, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let acquire = Acquire {
+        terms: holdfast_client::Terms::default(),
         owner: given(args.owner),
         token: own_token(args.token, matches)?,
         ttl: args.ttl,

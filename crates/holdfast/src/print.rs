@@ -17,7 +17,13 @@ pub(crate) fn grant(grant: &Grant) -> String {
         ("token", grant.token.expose().into()),
         ("ttl", text(grant.ttl_ms)),
         ("expires in", text(grant.expires_in_ms)),
+        ("at most", max_left(grant)),
     ])
+}
+
+/// What is left of the longest hold; nothing where there is none.
+fn max_left(grant: &Grant) -> String {
+    grant.max_left_ms.map(text).unwrap_or_default()
 }
 
 /// The token is known to whoever renews: it is not shown again.
@@ -27,14 +33,26 @@ pub(crate) fn renewed(grant: &Grant) -> String {
         ("fence", grant.fence.to_string()),
         ("ttl", text(grant.ttl_ms)),
         ("expires in", text(grant.expires_in_ms)),
+        ("at most", max_left(grant)),
     ])
 }
 
 pub(crate) fn released(released: &Released) -> String {
-    match released.fence {
-        Some(fence) => format!("released {} (fence {fence})", released.name),
-        None => format!("left the queue of {}", released.name),
-    }
+    let Some(fence) = released.fence else { return format!("left the queue of {}", released.name) };
+    let when = match released.effective_in_ms {
+        Some(ms) => format!("; others can have it in {}, when its least hold is over", text(ms)),
+        None => String::new(),
+    };
+    format!("released {} (fence {fence}){when}", released.name)
+}
+
+/// The same for a holder who says that it is done.
+pub(crate) fn released_done(outcome: &Released) -> String {
+    let done = match outcome.done {
+        true => "it is done for this period",
+        false => "it counts for no period: it was acquired without --once, or the period is over",
+    };
+    format!("{}; {done}", released(outcome))
 }
 
 pub(crate) fn election(election: &Election) -> String {
@@ -114,6 +132,9 @@ pub(crate) fn lock(lock: &Lock) -> String {
     if let (Some(limit), Some(out)) = (lock.limit, lock.permits_out) {
         rows.push(vec!["permits".into(), format!("{out} of {limit} are out")]);
     }
+    if let Some(delay_ms) = lock.delay_ms {
+        rows.push(vec!["delay".into(), format!("granted to nobody for {}", text(delay_ms))]);
+    }
     rows.extend(lock.holders.iter().map(|holder| vec!["holder".into(), holder_line(holder)]));
     if lock.queue_length > 0 {
         rows.push(vec!["waiting".into(), lock.queue_length.to_string()]);
@@ -123,7 +144,8 @@ pub(crate) fn lock(lock: &Lock) -> String {
 }
 
 fn holder_line(holder: &Holder) -> String {
-    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, mode, permits, session, metadata } = holder;
+    let Holder { owner, fence, ttl_ms, expires_in_ms, held_ms, mode, permits, session, metadata, .. } =
+        holder;
     let share = match (mode, permits) {
         (Mode::Shared, _) => ", shared".to_owned(),
         (Mode::Exclusive, Some(1)) => ", 1 permit".to_owned(),
@@ -133,7 +155,11 @@ fn holder_line(holder: &Holder) -> String {
     let session = session.as_ref().map(|id| format!(", in session {id}")).unwrap_or_default();
     let (left, ttl, held) = (text(*expires_in_ms), text(*ttl_ms), text(*held_ms));
     let metadata = metadata_text(metadata);
-    format!("{owner}, fence {fence}{share}{session}, held for {held}, {left} of {ttl} left{metadata}")
+    let at_most = holder.max_left_ms.map(|ms| format!(", {} at most", text(ms))).unwrap_or_default();
+    let releasing = if holder.releasing { ", released" } else { "" };
+    format!(
+        "{owner}, fence {fence}{share}{session}, held for {held}, {left} of {ttl} left{at_most}{releasing}{metadata}"
+    )
 }
 
 /// Nothing is said with `{}`, and in an election with null.
@@ -244,8 +270,10 @@ pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(String::from).to_vec()
 }
 
+/// A row each; what is empty is left out.
 fn pairs(pairs: &[(&str, String)]) -> String {
-    table(&pairs.iter().map(|(key, value)| vec![(*key).to_owned(), value.clone()]).collect::<Vec<_>>())
+    let there = pairs.iter().filter(|(_, value)| !value.is_empty());
+    table(&there.map(|(key, value)| vec![(*key).to_owned(), value.clone()]).collect::<Vec<_>>())
 }
 
 /// Columns as wide as their widest cell, two spaces apart; the last one is not filled up.
@@ -275,7 +303,8 @@ mod tests {
 
     #[test]
     fn a_released_place_in_the_queue_is_no_released_hold() {
-        let queued = Released { name: "db".into(), fence: None, released: true };
+        let queued =
+            Released { name: "db".into(), fence: None, released: true, effective_in_ms: None, done: false };
         assert_eq!(released(&queued), "left the queue of db");
     }
 }

@@ -220,6 +220,7 @@ impl Client {
             metadata: Metadata::default(),
             session: None,
             share,
+            terms: holdfast_core::Terms::default(),
         };
         if hangs_up.is_some() {
             saw("a client hung up while it waited");

@@ -220,7 +220,9 @@ fn show_op(op: &Op) -> String {
         | Op::EndSession(_)
         | Op::ForceRelease { .. }
         | Op::ForceLeave { .. }
-        | Op::TellWallClock { .. } => format!("{op:?}"),
+        | Op::TellWallClock { .. }
+        | Op::AcquireOnTerms(_)
+        | Op::ReleaseDone { .. } => format!("{op:?}"),
     }
 }
 

@@ -128,6 +128,7 @@ impl Stage {
             metadata: Metadata::default(),
             session: None,
             share: holdfast_core::Share::Exclusive,
+            terms: holdfast_core::Terms::default(),
         };
         self.call(node, |replica| async move {
             let (acquired, delivery) = replica.acquire(wanted).await?;

@@ -25,6 +25,7 @@ mod sharing;
 mod snapshots;
 mod steering;
 mod strace;
+mod terms;
 mod waiters_gone;
 mod waiting;
 mod watching;

@@ -64,6 +64,13 @@ async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders
     let first_segment = "log-00000000000000000001.hf";
     assert!(file_names(away.data_dir()).iter().any(|name| name == first_segment));
     away.kill();
+    // What a lock keeps while nobody holds it comes with the snapshot, too.
+    let run = Attempt::at("done").once_ms(86_400_000);
+    let roamer = cluster.roamer(0);
+    roamer.acquire(&run).await.ok();
+    let body = json!({"token": run.token, "done": true});
+    let released = roamer.post("/v1/locks/done/release", &body, PATIENCE).await.ok();
+    assert_eq!(released.body["done"], true);
 
     let others: Vec<_> = cluster.others(away.id()).iter().map(|id| cluster.client(*id)).collect();
     let done = Arc::new(AtomicUsize::new(0));
@@ -85,6 +92,8 @@ async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders
     cluster.equal_digests(&cluster.ids()).await;
     for node in cluster.nodes() {
         assert_eq!(node.client().lock("held").await.unwrap().ok().held_fence(), Some(fence));
+        let again = Attempt::at("done").once_ms(86_400_000);
+        assert_eq!(node.client().acquire(&again).await.unwrap().code(), "already_done");
         let bytes = folder_bytes(node.data_dir());
         assert!(bytes < FOLDER_BYTES_MAX, "node {} has {bytes} bytes", node.id());
     }

@@ -69,7 +69,7 @@ impl LockClient for HoldfastClient {
     }
 
     async fn release(&mut self) -> Result<(), TargetError> {
-        let request = ReleaseRequest { token: self.token() };
+        let request = ReleaseRequest { token: self.token(), done: false };
         self.call::<Released>("release", &request).await.map(drop)
     }
 }

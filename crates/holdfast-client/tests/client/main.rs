@@ -11,6 +11,7 @@ mod losses;
 mod many;
 mod releases;
 mod sessions;
+mod terms;
 mod waiting;
 
 use std::time::Duration;

@@ -77,6 +77,8 @@ impl Naive {
         let holders = self.holders(wish.lock);
         let staying: Vec<_> =
             holders.iter().map(|(holder, _)| *holder).filter(|holder| stays(&holder.party())).collect();
+        // Who has given it back goes by itself.
+        let staying: Vec<_> = staying.into_iter().filter(|holder| !holder.is_releasing()).collect();
         let kept: u32 = staying.iter().map(|holder| holder.share.permits()).sum();
         let needs = |share: Share, holder: &Attempt| match share {
             Share::Exclusive => true,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use holdfast_core::{
-    Answer, Applied, AttemptKey, Cause, ClusterTime, Fence, Group, Happening, LockName, LockTable, Op, Share,
+    Answer, Applied, AttemptKey, Cause, ClusterTime, Fence, Group, Happening, LockName, LockTable, Op,
+    Outcome, Share,
 };
 
 use crate::script::{LOCKS, lock_name};
@@ -20,6 +21,7 @@ pub(crate) struct Invariants {
     fence: Fence0,
     holds: BTreeMap<Fence, (LockName, Told)>,
     permits_out: BTreeMap<LockName, u64>,
+    delayed_until: BTreeMap<LockName, ClusterTime>,
 }
 
 /// The last fence that was seen; 0 before the first.
@@ -49,7 +51,10 @@ impl Invariants {
 
     /// Those who hold a lock fit beside each other, and nobody who is present waits for a free one.
     fn check_locks(&mut self, group: &Group, table: &LockTable) -> Result<(), String> {
-        let is_free = |name: LockName| table.view(&name, table.now()).holders.is_empty();
+        let is_free = |name: LockName| {
+            let view = table.view(&name, table.now());
+            view.holders.is_empty() && view.delay_ms.is_none()
+        };
         let all_are_free = (0..LOCKS.len()).map(lock_name).all(is_free);
         let limit_changes = group.ops.iter().any(|op| matches!(op, Op::SetLimit { .. }));
         for name in (0..LOCKS.len()).map(lock_name) {
@@ -61,6 +66,12 @@ impl Invariants {
             };
             if !is_of_one_kind {
                 return Err(format!("{name} is held by {shares:?}"));
+            }
+            if let Some(delay_ms) = view.delay_ms {
+                self.delayed_until.insert(name.clone(), table.now().after(delay_ms));
+            }
+            if view.holders.iter().any(|holder| holder.max_left_ms == Some(0)) {
+                return Err(format!("{name} is held for longer than it may be"));
             }
             let out = shares.iter().map(|share| u64::from(share.permits())).sum();
             let before = self.permits_out.insert(name.clone(), out).unwrap_or(0);
@@ -84,6 +95,9 @@ impl Invariants {
                     return Err(format!("fence {fence} after {}", self.fence));
                 }
                 self.fence = fence.0;
+                if self.delayed_until.get(&event.lock).is_some_and(|until| *until > now) {
+                    return Err(format!("fence {fence} in the delay of {}", event.lock));
+                }
                 let told = Told { key: event.key, deadline: now.after(*expires_in_ms) };
                 self.holds.insert(*fence, (event.lock.clone(), told));
                 Ok(())
@@ -105,6 +119,9 @@ impl Invariants {
     fn follow_answers(&mut self, group: &Group, applied: &Applied, table: &LockTable) {
         let now = table.now();
         for (op, outcome) in group.ops.iter().zip(&applied.outcomes) {
+            if let Op::AcquireOnTerms(attempt) = op {
+                self.follow_grant(&attempt.acquire.key, outcome, now);
+            }
             let (Op::Acquire(holdfast_core::Acquire { key, .. })
             | Op::AcquireShare(holdfast_core::Acquire { key, .. }, _)
             | Op::AcquireInSession(holdfast_core::Acquire { key, .. }, ..)
@@ -112,9 +129,14 @@ impl Invariants {
             else {
                 continue;
             };
-            let Ok(Answer::Granted(grant)) = outcome else { continue };
-            if let Some((_, told)) = self.holds.get_mut(&grant.fence).filter(|(_, told)| told.key == *key) {
-                told.deadline = now.after(grant.expires_in_ms);
+            self.follow_grant(key, outcome, now);
+        }
+        // What was given back before its least hold is over stays until then, whatever its lease was.
+        for (fence, (lock, told)) in &mut self.holds {
+            let holders = table.view(lock, now).holders;
+            if let Some(holder) = holders.iter().find(|holder| holder.fence == *fence && holder.is_releasing)
+            {
+                told.deadline = now.after(holder.expires_in_ms);
             }
         }
         for outcome in &applied.outcomes {
@@ -127,6 +149,13 @@ impl Invariants {
                     told.deadline = now.after(holder.expires_in_ms);
                 }
             }
+        }
+    }
+
+    fn follow_grant(&mut self, key: &AttemptKey, outcome: &Outcome, now: ClusterTime) {
+        let Ok(Answer::Granted(grant)) = outcome else { return };
+        if let Some((_, told)) = self.holds.get_mut(&grant.fence).filter(|(_, told)| told.key == *key) {
+            told.deadline = now.after(grant.expires_in_ms);
         }
     }
 

@@ -12,6 +12,7 @@ mod naive;
 mod replay;
 mod script;
 mod sessions;
+mod terms;
 mod versus;
 
 use proptest::test_runner::Config;

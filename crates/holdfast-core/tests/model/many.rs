@@ -69,8 +69,7 @@ impl Naive {
     }
 
     fn acquire_many_anew(&mut self, new: &AcquireMany) -> Outcome {
-        let is_free =
-            |item: &Item| !self.is_used(&item.place.lock) || self.is_free(&item.place.lock, item.share);
+        let is_free = |item: &Item| self.is_free_or_unused(&item.place.lock, item.share);
         let busy = new.items.iter().find(|item| !is_free(item)).map(|item| item.place.lock.clone());
         if let Some(lock) = busy.as_ref().filter(|_| new.wait.ms() == 0) {
             return Err(at(lock, self.held(lock)));
@@ -94,6 +93,7 @@ impl Naive {
                 share: *share,
                 many: Some(new.key),
                 session: None,
+                terms: holdfast_core::Terms::default(),
                 homes,
                 state: State::Waits { since: self.now, until: self.now + new.wait.ms() },
             });
@@ -183,8 +183,7 @@ impl Naive {
         if new.wait.ms() == 0 {
             self.end(first, Cause::WaitTimeout);
             let mut items = new.items.iter();
-            let is_free =
-                |item: &Item| !self.is_used(&item.place.lock) || self.is_free(&item.place.lock, item.share);
+            let is_free = |item: &Item| self.is_free_or_unused(&item.place.lock, item.share);
             let busy = items.find(|item| !is_free(item)).map(|item| &item.place.lock);
             return Err(busy.map_or(Rejection::NotHolder, |lock| at(lock, self.held(lock))));
         }
@@ -246,6 +245,9 @@ impl Naive {
             Err(end) => return Err(end.map_or(Rejection::NotHolder, |(cause, fence)| ended(cause, fence))),
         };
         for place in &places {
+            self.check_not_releasing(&place.key).map_err(|why| at(&place.lock, why))?;
+        }
+        for place in &places {
             match self.find(&place.key).map(|at| &self.attempts[at].state) {
                 Some(State::Holds(_)) => {}
                 Some(State::Ended { cause, fence, .. }) => {
@@ -289,7 +291,11 @@ impl Naive {
                 State::Waits { .. } => None,
             };
             if let Some(at) = self.find_live(&place.key) {
-                self.end(at, Cause::Released);
+                if self.attempts[at].holds() {
+                    self.release_hold(at, false);
+                } else {
+                    self.end(at, Cause::Released);
+                }
             }
             fences.push((place.lock, fence));
         }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use holdfast_core::{
     Acquire, Answer, AttemptKey, Cause, ClusterId, ClusterTime, Event, Fence, Grant, Group, Happening,
     HolderSummary, Home, Intervention, LockName, Metadata, NodeId, Op, Outcome, Owner, Rejection, SessionId,
-    Share, StorageId, Ttl,
+    Share, StorageId, Terms, Ttl,
 };
 
 use crate::cycles::Party;
 use crate::sessions::Session;
+use crate::terms::{Asked, Delay, Done};
 
 const KEPT_MS: u64 = 75_000;
 const VOUCHED_MS: u64 = 2_000;
@@ -28,7 +29,9 @@ pub(crate) struct Hold {
     /// As the holder says it now.
     pub(crate) metadata: Metadata,
     /// From when until when it waits if nobody claims the grant.
-    back_to: Option<(u64, u64)>,
+    pub(crate) back_to: Option<(u64, u64)>,
+    /// Released before its least hold.
+    pub(crate) is_releasing: bool,
 }
 
 #[derive(Clone)]
@@ -49,6 +52,7 @@ pub(crate) struct Attempt {
     pub(crate) many: Option<AttemptKey>,
     /// What keeps it, if its lease is not its own.
     pub(crate) session: Option<SessionId>,
+    pub(crate) terms: Terms,
     /// Where its clients may be: all that asked while it waited, the one that was told when it holds, none if there may
     /// be several of those.
     pub(super) homes: Vec<Home>,
@@ -76,6 +80,8 @@ pub(crate) struct Naive {
     folders: Vec<(NodeId, StorageId)>,
     /// How attempts at many locks have ended, when the last of their locks was.
     pub(super) ends_of_many: Vec<(AttemptKey, Cause, Option<Fence>, u64)>,
+    pub(crate) delays: Vec<Delay>,
+    pub(crate) done: Vec<Done>,
     events: Vec<Event>,
     /// All that has ever happened, of the entry that is being applied, too.
     pub(crate) history: Vec<Event>,
@@ -95,11 +101,11 @@ impl Naive {
 
     fn run(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, None),
-            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, None),
+            Op::Acquire(attempt) => self.acquire(attempt, Share::Exclusive, None, Terms::default()),
+            Op::AcquireShare(attempt, share) => self.acquire(attempt, *share, None, Terms::default()),
             Op::AcquireInSession(attempt, share, session) => {
                 self.check_session(session)?;
-                self.acquire(attempt, *share, Some(session.id))
+                self.acquire(attempt, *share, Some(session.id), Terms::default())
             }
             Op::OpenSession { key, owner, ttl } => self.open_session(*key, owner, *ttl),
             Op::RenewSession(session) => self.renew_session(session),
@@ -108,7 +114,7 @@ impl Naive {
             Op::Proclaim { key, metadata, .. } => self.proclaim(key, metadata),
             Op::HandOver { lock, key, to } => self.hand_over_to(lock, key, to),
             Op::Renew { key, ttl, .. } => self.renew(key, *ttl),
-            Op::Release { key, .. } => self.release(key),
+            Op::Release { key, .. } => self.release(key, false),
             Op::Abandon { key, home, .. } => {
                 self.abandon(key, *home);
                 Ok(Answer::Done)
@@ -124,6 +130,11 @@ impl Naive {
             }
             Op::ForceRelease { .. } | Op::ForceLeave { .. } => self.intervene(op),
             Op::TellWallClock { .. } => Ok(Answer::Done), // Nobody is to behave otherwise.
+            Op::AcquireOnTerms(new) => {
+                new.session.map_or(Ok(()), |session| self.check_session(&session))?;
+                self.acquire(&new.acquire, new.share, new.session.map(|session| session.id), new.terms)
+            }
+            Op::ReleaseDone { key, .. } => self.release(key, true),
             Op::Unclaim { lock, fence } => self.unclaim(lock, *fence),
             Op::Vouch { node, boot } => {
                 self.vouch(*node, *boot);
@@ -214,12 +225,15 @@ impl Naive {
         let attempt_due = attempt.map(|at| &self.attempts[at]).map(|a| (a.deadline().unwrap(), a.number));
         let now = self.now;
         let session = self.first_due_session();
+        if self.end_kept_before(session.into_iter().chain(attempt_due).map(|(at, _)| at).min()) {
+            return true;
+        }
         match (session, attempt) {
             (Some(due), _) if due.0 <= now && attempt_due.is_none_or(|attempt_due| due < attempt_due) => {
                 self.close_session(SessionId(due.1), Cause::SessionExpired);
             }
             (_, Some(at)) if attempt_due.is_some_and(|(deadline, _)| deadline <= now) => {
-                let cause = if self.attempts[at].holds() { Cause::Expired } else { Cause::WaitTimeout };
+                let cause = self.attempts[at].cause_at_deadline();
                 self.end(at, cause);
             }
             _ => return false,
@@ -227,9 +241,12 @@ impl Naive {
         true
     }
 
-    fn acquire(&mut self, new: &Acquire, share: Share, session: Option<SessionId>) -> Outcome {
+    fn acquire(&mut self, new: &Acquire, share: Share, session: Option<SessionId>, terms: Terms) -> Outcome {
         self.attempts.retain(|attempt| attempt.asked.key != new.key || attempt.is_known(self.now));
-        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share, session) };
+        let Some(at) = self.find(&new.key) else { return self.acquire_anew(new, share, session, terms) };
+        if self.attempts[at].is_releasing() {
+            return Err(Rejection::LeaseReleased);
+        }
         let known = &mut self.attempts[at];
         if let State::Ended { cause, fence, .. } = known.state {
             return Err(told(cause, fence));
@@ -245,6 +262,7 @@ impl Naive {
         if share != known.share
             || is_part_of_a_wait
             || session != known.session
+            || terms != known.terms
             || !is_ttl_known
             || !is_metadata_known
             || new.owner != as_before.owner
@@ -265,7 +283,16 @@ impl Naive {
         self.answer(new)
     }
 
-    fn acquire_anew(&mut self, new: &Acquire, share: Share, session: Option<SessionId>) -> Outcome {
+    fn acquire_anew(
+        &mut self,
+        new: &Acquire,
+        share: Share,
+        session: Option<SessionId>,
+        terms: Terms,
+    ) -> Outcome {
+        if let Some(done) = self.done_of(&new.lock).filter(|_| terms.period_ms().is_some()) {
+            return Err(done.told(self.now));
+        }
         let is_used = self.is_used(&new.lock);
         if is_used && self.limit(&new.lock) != share.limit() {
             return Err(Rejection::LimitConflict { limit: self.limit(&new.lock) });
@@ -285,7 +312,7 @@ impl Naive {
         let state = State::Waits { since: self.now, until: self.now + new.wait.ms() };
         let homes = vec![new.home];
         let (number, asked) = (self.numbers, new.clone());
-        self.attempts.push(Attempt { number, asked, share, many: None, session, homes, state });
+        self.attempts.push(Attempt { number, asked, share, many: None, session, terms, homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
             self.grant(at, false);
@@ -310,7 +337,7 @@ impl Naive {
         }
         if new.wait.ms() == 0 {
             self.end(at, Cause::WaitTimeout);
-            let is_held = !self.holders(&new.lock).is_empty();
+            let is_held = !self.holders(&new.lock).is_empty() || self.delay_of(&new.lock).is_some();
             return Err(if is_held { self.held(&new.lock) } else { Rejection::NotHolder });
         }
         let number = self.attempts[at].number;
@@ -320,6 +347,9 @@ impl Naive {
     }
 
     fn renew(&mut self, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
+        if self.find(key).is_some_and(|at| self.attempts[at].is_releasing()) {
+            return Err(Rejection::LeaseReleased);
+        }
         match self.find(key).map(|at| (at, &self.attempts[at].state)) {
             Some((at, State::Holds(_))) => Ok(self.renew_at(at, ttl)),
             Some((_, State::Ended { fence: None, .. })) => Err(Rejection::NotHolder),
@@ -333,7 +363,7 @@ impl Naive {
         let State::Holds(hold) = &mut attempt.state else { panic!("only a hold is renewed") };
         if attempt.session.is_none() {
             hold.ttl = ttl.unwrap_or(hold.ttl);
-            hold.deadline = self.now + hold.ttl.ms();
+            hold.deadline = attempt.terms.cut(hold.granted_at, self.now + hold.ttl.ms());
         }
         let answer = Answer::Granted(attempt.grant(self.now));
         self.note_claimed(at);
@@ -351,7 +381,8 @@ impl Naive {
     }
 
     fn proclaim(&mut self, key: &AttemptKey, metadata: &Metadata) -> Outcome {
-        let Some(at) = self.find(key).filter(|at| self.attempts[*at].holds()) else {
+        let is_his = |at: &usize| self.attempts[*at].holds() && !self.attempts[*at].is_releasing();
+        let Some(at) = self.find(key).filter(is_his) else {
             return self.renew(key, None);
         };
         let attempt = &mut self.attempts[at];
@@ -367,7 +398,8 @@ impl Naive {
     }
 
     fn hand_over_to(&mut self, lock: &LockName, key: &AttemptKey, to: &Owner) -> Outcome {
-        let Some(at) = self.find(key).filter(|at| self.attempts[*at].holds()) else {
+        let is_his = |at: &usize| self.attempts[*at].holds() && !self.attempts[*at].is_releasing();
+        let Some(at) = self.find(key).filter(is_his) else {
             return match self.find(key).map(|at| &self.attempts[at].state) {
                 Some(State::Ended { successor: Some(known), fence, .. }) if known == to => {
                     Ok(Answer::Released { fence: *fence })
@@ -390,16 +422,21 @@ impl Naive {
         Ok(Answer::Released { fence })
     }
 
-    fn release(&mut self, key: &AttemptKey) -> Outcome {
+    fn release(&mut self, key: &AttemptKey, done: bool) -> Outcome {
+        if let Some(at) = self.find(key).filter(|at| self.attempts[*at].holds()) {
+            return Ok(self.release_hold(at, done));
+        }
         match self.find(key).map(|at| (at, self.attempts[at].state.clone())) {
             Some((_, State::Ended { cause, fence, .. })) => match told(cause, fence) {
-                Rejection::LeaseReleased | Rejection::HandedOver => Ok(Answer::Released { fence }),
+                Rejection::LeaseReleased | Rejection::HandedOver => {
+                    let lock = self.attempts[self.find(key).unwrap()].asked.lock.clone();
+                    Ok(self.released(&lock, fence, 0))
+                }
                 other => Err(other),
             },
-            Some((at, state)) => {
+            Some((at, _)) => {
                 self.end(at, Cause::Released);
-                let fence = if let State::Holds(hold) = state { Some(Fence(hold.fence)) } else { None };
-                Ok(Answer::Released { fence })
+                Ok(Answer::Released { fence: None })
             }
             None => Err(Rejection::NotHolder),
         }
@@ -437,6 +474,8 @@ impl Naive {
             self.conclude(at, Cause::WaitTimeout);
         } else if wants_too_much {
             self.conclude(at, Cause::LimitChanged);
+        } else if self.has_nothing_to_do(at) {
+            self.conclude(at, Cause::AlreadyDone);
         }
         self.hand_over_in_turn(locks);
         self.hand_all_over();
@@ -520,6 +559,7 @@ impl Naive {
             State::Holds(hold) => {
                 let (fence, held_ms) = (Fence(hold.fence), self.now - hold.granted_at);
                 self.tell(at, Happening::Ended { fence, cause, held_ms });
+                self.note_delay(&lock, self.attempts[at].terms, cause);
                 Some(fence)
             }
             _ => {
@@ -581,6 +621,9 @@ impl Naive {
     }
 
     fn has_room(&self, lock: &LockName, share: Share) -> bool {
+        if self.delay_of(lock).is_some() {
+            return false;
+        }
         let holders = self.holders(lock);
         match share {
             Share::Exclusive => holders.is_empty(),
@@ -609,8 +652,10 @@ impl Naive {
         let asked = &self.attempts[at].asked;
         let (asked_ttl, metadata) = (asked.ttl, asked.metadata.clone());
         let session = self.attempts[at].session.map(|session| self.session(session).unwrap());
+        let terms = self.attempts[at].terms;
         let (ttl, deadline) =
             session.map_or((asked_ttl, self.now + asked_ttl.ms()), |session| (session.ttl, session.deadline));
+        let deadline = terms.cut(self.now, deadline);
         let back_to = from_queue.then_some((since, until));
         let (granted_at, number) = (self.now, self.fence);
         self.attempts[at].state = State::Holds(Hold {
@@ -620,9 +665,11 @@ impl Naive {
             granted_at,
             metadata: metadata.clone(),
             back_to,
+            is_releasing: false,
         });
         let (fence, expires_in_ms) = (Fence(number), deadline - self.now);
-        self.tell(at, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue });
+        let max_left_ms = terms.max_hold_ms();
+        self.tell(at, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms });
     }
 
     pub(super) fn tell(&mut self, at: usize, what: Happening) {
@@ -651,13 +698,15 @@ impl Naive {
 
     pub(crate) fn held(&self, lock: &LockName) -> Rejection {
         let holders = self.holders(lock);
-        Rejection::Held {
-            holder: holders.first().map(|(holder, hold)| HolderSummary {
-                owner: holder.asked.owner.clone(),
-                fence: Fence(hold.fence),
-                expires_in_ms: hold.deadline - self.now,
-            }),
-            queue_length: self.present_waiters(lock).len() as u64,
+        let holder = holders.first().map(|(holder, hold)| HolderSummary {
+            owner: holder.asked.owner.clone(),
+            fence: Fence(hold.fence),
+            expires_in_ms: hold.deadline - self.now,
+        });
+        let queue_length = self.present_waiters(lock).len() as u64;
+        match self.delay_of(lock) {
+            Some(until) => Rejection::Delayed { holder, queue_length, delay_ms: until - self.now },
+            None => Rejection::Held { holder, queue_length },
         }
     }
 
@@ -672,7 +721,7 @@ impl Naive {
     fn first_due(&self) -> Option<usize> {
         let live = (0..self.attempts.len()).filter(|at| {
             let attempt = &self.attempts[*at];
-            attempt.deadline().is_some() && !(attempt.holds() && attempt.session.is_some())
+            attempt.deadline().is_some() && !attempt.is_up_to_its_session()
         });
         live.min_by_key(|at| (self.attempts[*at].deadline(), self.attempts[*at].number))
     }
@@ -707,12 +756,15 @@ impl Naive {
             waits && is_open && !self.is_full(lock)
         });
         let session = self.first_due_session().map(|(deadline, _)| deadline);
-        due.into_iter().chain(session).chain(lapse.filter(|_| has_open)).min()
+        due.into_iter().chain(session).chain(lapse.filter(|_| has_open)).chain(self.next_kept()).min()
     }
 
     /// Whether nobody can come in, whatever he wants.
     fn is_full(&self, lock: &LockName) -> bool {
         let holders = self.holders(lock);
+        if self.delay_of(lock).is_some() {
+            return true;
+        }
         match self.limit(lock) {
             Some(limit) => holders.iter().map(|(holder, _)| holder.share.permits()).sum::<u32>() >= limit,
             None => holders.iter().any(|(holder, _)| holder.share == Share::Exclusive),
@@ -792,6 +844,7 @@ impl Attempt {
             ttl: hold.ttl,
             expires_in_ms: hold.deadline - now,
             metadata: hold.metadata.clone(),
+            max_left_ms: self.max_left_ms(now),
         }
     }
 }

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use holdfast_core::{
-    Acquire, AcquireMany, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home, Intervention, Item, Limit,
-    LockName, Metadata, NodeId, Op, Owner, Permits, Place, Reason, SessionId, SessionKey, SessionRef,
-    Several, Share, StorageId, Ttl, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, AttemptKey, ClusterId, ClusterTime, Fence, Group, Home,
+    Intervention, Item, Limit, LockName, Metadata, NodeId, Op, Owner, Permits, Place, Reason, SessionId,
+    SessionKey, SessionRef, Several, Share, StorageId, Terms, Ttl, Wait,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,16 @@ const PEOPLE: [&str; 5] = ["alice", "bob", "carol", "dave", "anonymous"];
 /// The first is what an acquire says, the second what an odd one says.
 const VALUES: [&str; 4] = ["{}", "{\"odd\":1}", "null", "\"http://node/\""];
 const TTLS: [u64; 5] = [100, 150, 500, 1_000, 80_000];
+/// Delay, least and longest hold, period.
+const TERMS: [(u64, u64, Option<u64>, Option<u64>); 7] = [
+    (300, 0, None, None),
+    (3_000, 400, None, None),
+    (0, 0, Some(700), None),
+    (200, 0, None, Some(5_000)),
+    (500, 200, Some(900), Some(1_500)),
+    (2_000, 0, Some(120), None),
+    (100, 600, None, Some(1_000)),
+];
 const WAITS: [u64; 6] = [0, 1, 100, 500, 3_000, 60_000];
 
 /// When a step is taken.
@@ -42,10 +52,12 @@ pub(crate) struct Who {
 /// What is done in a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
-    /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata, 4 the share.
+    /// `odd` changes what has to stay the same under a token: 1 the owner, 2 the TTL, 3 the metadata, 4 the share,
+    /// 5 the terms.
     Acquire {
         who: Who,
         session: Option<Shown>,
+        on_terms: bool,
         wait: usize,
         home: Home,
         odd: usize,
@@ -56,6 +68,7 @@ pub(crate) enum Deed {
     },
     Release {
         who: Who,
+        done: bool,
     },
     /// None: by the attempt's newest call.
     Abandon {
@@ -231,6 +244,13 @@ impl Who {
         }
     }
 
+    /// Each person's own at each lock.
+    fn terms(self, odd: usize) -> Terms {
+        let at = 2 * self.lock + self.person + usize::from(odd == 5);
+        let (delay_ms, min_hold_ms, max_hold_ms, period_ms) = TERMS[at % TERMS.len()];
+        Terms::new(delay_ms, min_hold_ms, max_hold_ms, period_ms).unwrap()
+    }
+
     fn ttl(self) -> u64 {
         TTLS[(self.lock + self.person) % TTLS.len()]
     }
@@ -272,7 +292,7 @@ pub(crate) fn all_attempts() -> impl Iterator<Item = (LockName, AttemptKey)> {
 impl Deed {
     fn op(&self, naive: &Naive) -> Op {
         match self {
-            Self::Acquire { who, session, wait, home, odd } => {
+            Self::Acquire { who, session, on_terms, wait, home, odd } => {
                 let metadata = VALUES[usize::from(*odd == 3)];
                 let acquire = Acquire {
                     lock: who.lock(),
@@ -283,7 +303,13 @@ impl Deed {
                     metadata: Metadata::new(metadata).unwrap(),
                     home: *home,
                 };
-                match (session, if *odd == 4 { permits(2, 1) } else { who.share() }) {
+                let share = if *odd == 4 { permits(2, 1) } else { who.share() };
+                if *on_terms {
+                    let session = session.map(|shown| shown.session(naive));
+                    let terms = who.terms(*odd);
+                    return Op::AcquireOnTerms(Box::new(AcquireOnTerms { acquire, share, session, terms }));
+                }
+                match (session, share) {
                     (Some(shown), share) => Op::AcquireInSession(acquire, share, shown.session(naive)),
                     (None, Share::Exclusive) => Op::Acquire(acquire),
                     (None, share) => Op::AcquireShare(acquire, share),
@@ -294,7 +320,8 @@ impl Deed {
                 key: who.key(),
                 ttl: ttl.map(|ttl| Ttl::from_ms(TTLS[ttl]).unwrap()),
             },
-            Self::Release { who } => Op::Release { lock: who.lock(), key: who.key() },
+            Self::Release { who, done: false } => Op::Release { lock: who.lock(), key: who.key() },
+            Self::Release { who, done: true } => Op::ReleaseDone { lock: who.lock(), key: who.key() },
             Self::Abandon { who, home } => {
                 let home = home.or_else(|| naive.home_of(&who.key()));
                 let home = home.unwrap_or(Home { node: NodeId(1), boot: 1, call: 1 });
@@ -377,20 +404,20 @@ fn shown() -> impl Strategy<Value = Shown> {
 }
 
 fn deeds() -> impl Strategy<Value = Deed> {
-    let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=4_usize];
+    let odd = prop_oneof![12 => Just(0_usize), 1 => 1..=5_usize];
     let home = prop_oneof![3 => Just(None), 1 => homes().prop_map(Some)];
     let back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
     let forced_back = prop_oneof![3 => Just(0_u64), 1 => 1..=4_u64];
     let odd_many = prop_oneof![20 => Just(0_usize), 1 => 1..=4_usize];
     prop_oneof![
-        16 => (whos(), proptest::option::weighted(0.4, shown()), 0..WAITS.len(), homes(), odd)
-            .prop_map(|(who, session, wait, home, odd)| Deed::Acquire { who, session, wait, home, odd }),
+        16 => (whos(), proptest::option::weighted(0.4, shown()), proptest::bool::weighted(0.4), 0..WAITS.len(), homes(), odd)
+            .prop_map(|(who, session, on_terms, wait, home, odd)| Deed::Acquire { who, session, on_terms, wait, home, odd }),
         4 => (0..2_usize, proptest::bool::weighted(0.1))
             .prop_map(|(person, odd)| Deed::OpenSession { person, odd }),
         2 => shown().prop_map(Deed::RenewSession),
         2 => shown().prop_map(Deed::EndSession),
         3 => (whos(), proptest::option::of(0..TTLS.len())).prop_map(|(who, ttl)| Deed::Renew { who, ttl }),
-        6 => whos().prop_map(|who| Deed::Release { who }),
+        8 => (whos(), any::<bool>()).prop_map(|(who, done)| Deed::Release { who, done }),
         2 => (whos(), home).prop_map(|(who, home)| Deed::Abandon { who, home }),
         3 => (0..LOCKS.len(), back).prop_map(|(lock, back)| Deed::Unclaim { lock, back }),
         4 => homes().prop_map(|home| Deed::Vouch { node: home.node.0, boot: home.boot }),
@@ -470,15 +497,30 @@ impl fmt::Display for Deed {
         let subject = |who: &Who| format!("{} {}", PEOPLE[who.person], LOCKS[who.lock]);
         let place = |home: &Home| format!("node {} start {} call {}", home.node, home.boot, home.call);
         match self {
-            Self::Acquire { who, session, wait, home, odd } => {
-                let odd = ["", ", other owner", ", other TTL", ", other metadata", ", other share"][*odd];
+            Self::Acquire { who, session, on_terms, wait, home, odd } => {
+                let terms = on_terms.then(|| format!(" on {:?}", who.terms(*odd))).unwrap_or_default();
+                let odds = [
+                    "",
+                    ", other owner",
+                    ", other TTL",
+                    ", other metadata",
+                    ", other share",
+                    ", other terms",
+                ];
+                let odd = odds[*odd];
                 let (ttl, wait) = (who.ttl(), WAITS[*wait]);
                 let session = session.map(|shown| format!(" in {shown}")).unwrap_or_default();
-                write!(f, "{} acquire ttl {ttl} wait {wait}{session} at {}{odd}", subject(who), place(home))
+                write!(
+                    f,
+                    "{} acquire ttl {ttl} wait {wait}{session}{terms} at {}{odd}",
+                    subject(who),
+                    place(home)
+                )
             }
             Self::Renew { who, ttl: None } => write!(f, "{} renew", subject(who)),
             Self::Renew { who, ttl: Some(ttl) } => write!(f, "{} renew ttl {}", subject(who), TTLS[*ttl]),
-            Self::Release { who } => write!(f, "{} release", subject(who)),
+            Self::Release { who, done: false } => write!(f, "{} release", subject(who)),
+            Self::Release { who, done: true } => write!(f, "{} release, done", subject(who)),
             Self::Abandon { who, home: None } => write!(f, "{} hangs up", subject(who)),
             Self::Abandon { who, home: Some(home) } => {
                 write!(f, "{} hangs up at {}", subject(who), place(home))

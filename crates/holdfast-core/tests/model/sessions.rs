@@ -5,6 +5,7 @@ use holdfast_core::{
 };
 
 use crate::naive::{Naive, State};
+use crate::terms::Asked;
 
 const KEPT_MS: u64 = 75_000;
 
@@ -74,7 +75,7 @@ impl Naive {
         let Session { id, owner, ttl, deadline, .. } = session.clone();
         for attempt in self.attempts.iter_mut().filter(|attempt| attempt.session == Some(id)) {
             if let State::Holds(hold) = &mut attempt.state {
-                hold.deadline = deadline;
+                hold.deadline = attempt.terms.cut(hold.granted_at, deadline);
             }
         }
         Ok(Answer::Session(SessionGrant { id, owner, ttl, expires_in_ms: ttl.ms() }))

@@ -36,6 +36,7 @@ fn without_cycle(outcome: &Outcome, op: &Op) -> Result<Outcome, TestCaseError> {
         Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
             acquire.lock == *name
         }
+        Op::AcquireOnTerms(attempt) => attempt.acquire.lock == *name,
         Op::AcquireMany(acquire) => acquire.items.iter().any(|item| item.place.lock == *name),
         _ => false,
     };
@@ -68,9 +69,10 @@ fn same_state(at: &str, table: &LockTable, naive: &Naive) -> Result<(), TestCase
         }
         same_sessions(at, table, naive, now)?;
         let listed = table.list("", None, 100, ClusterTime(now)).locks;
-        let used = views.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0);
-        let present: Vec<_> =
-            listed.into_iter().filter(|view| !view.holders.is_empty() || view.queue_length > 0).collect();
+        let is_listed =
+            |view: &LockView| !view.holders.is_empty() || view.queue_length > 0 || view.delay_ms.is_some();
+        let used = views.into_iter().filter(is_listed);
+        let present: Vec<_> = listed.into_iter().filter(is_listed).collect();
         same(at, "list", &present, &used.collect::<Vec<_>>())?;
     }
     Ok(())
@@ -99,6 +101,7 @@ fn standing(naive: &Naive, key: &holdfast_core::AttemptKey) -> Standing {
     let Some(attempt) = naive.attempt(key) else { return Standing::Unknown };
     match &attempt.state {
         State::Waits { .. } => Standing::Queued,
+        State::Holds(hold) if hold.is_releasing => Standing::Ended(holdfast_core::Cause::Released),
         State::Holds(_) => Standing::Held(attempt.grant(naive.now)),
         State::Ended { cause, .. } => Standing::Ended(*cause),
     }
@@ -132,6 +135,8 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         share: holder.share,
         session: holder.session,
         metadata: hold.metadata.clone(),
+        max_left_ms: holder.max_left_ms(now),
+        is_releasing: hold.is_releasing,
     });
     let waiters = naive.present_waiters(name).into_iter();
     let queue: Vec<_> = waiters
@@ -139,7 +144,9 @@ fn view(naive: &Naive, name: &LockName, now: u64) -> LockView {
         .collect();
     let queue_length = queue.len() as u64;
     let limit = naive.is_used(name).then(|| naive.limit(name)).flatten();
-    LockView { name: name.clone(), holders: holders.collect(), limit, queue, queue_length, seq: naive.seq }
+    let delay_ms = naive.delay_of(name).map(|until| until.saturating_sub(now)).filter(|left| *left > 0);
+    let (name, holders, seq) = (name.clone(), holders.collect(), naive.seq);
+    LockView { name, holders, limit, queue, queue_length, seq, delay_ms }
 }
 
 fn same<T: PartialEq + Debug>(at: &str, what: &str, table: &T, naive: &T) -> Result<(), TestCaseError> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use holdfast_core::{
-    Acquire, AttemptKey, Fence, Home, Limit, LockName, Metadata, NodeId, Op, Owner, Permits, SessionId,
-    SessionKey, SessionRef, Share, Ttl, Wait,
+    Acquire, AcquireOnTerms, AttemptKey, Fence, Home, Limit, LockName, Metadata, NodeId, Op, Owner, Permits,
+    SessionId, SessionKey, SessionRef, Share, Terms, Ttl, Wait,
 };
 
 /// Somebody who uses locks, through one node unless it is said otherwise.
@@ -25,7 +25,7 @@ pub(crate) const DAVE: Person = Person { name: "dave", node: 1 };
 enum What {
     Acquire { ttl_ms: u64, wait_ms: u64, metadata: Option<String> },
     Renew { ttl_ms: Option<u64> },
-    Release,
+    Release { done: bool },
     Abandon { call: Option<Home> },
     Proclaim { json: String },
     HandOver { to: String },
@@ -40,6 +40,8 @@ pub(crate) struct Deed {
     node: u64,
     share: Share,
     session: Option<SessionRef>,
+    /// Delay, least and longest hold, period.
+    terms: (u64, u64, Option<u64>, Option<u64>),
     what: What,
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn renew(who: Person, lock: &str) -> Deed {
 }
 
 pub(crate) fn release(who: Person, lock: &str) -> Deed {
-    Deed::new(who, lock, What::Release)
+    Deed::new(who, lock, What::Release { done: false })
 }
 
 /// The client of the person's last acquire hangs up.
@@ -74,7 +76,16 @@ pub(crate) fn hand_over(who: Person, lock: &str, to: &str) -> Deed {
 impl Deed {
     fn new(who: Person, lock: &str, what: What) -> Self {
         let (owner, token) = (who.name.into(), who.name.into());
-        Self { lock: lock.into(), owner, token, node: who.node, share: Share::Exclusive, session: None, what }
+        Self {
+            lock: lock.into(),
+            owner,
+            token,
+            node: who.node,
+            share: Share::Exclusive,
+            session: None,
+            terms: Default::default(),
+            what,
+        }
     }
 
     /// Of an acquire or a renewal.
@@ -82,7 +93,7 @@ impl Deed {
         match &mut self.what {
             What::Acquire { ttl_ms, .. } => *ttl_ms = ms,
             What::Renew { ttl_ms } => *ttl_ms = Some(ms),
-            What::Release | What::Abandon { .. } | What::Proclaim { .. } | What::HandOver { .. } => {
+            What::Release { .. } | What::Abandon { .. } | What::Proclaim { .. } | What::HandOver { .. } => {
                 panic!("only an acquire and a renewal have a TTL")
             }
         }
@@ -105,6 +116,32 @@ impl Deed {
     pub(crate) fn call(mut self, home: Home) -> Self {
         let What::Abandon { call } = &mut self.what else { panic!("only an abandon names a call") };
         *call = Some(home);
+        self
+    }
+
+    pub(crate) fn delay_ms(mut self, ms: u64) -> Self {
+        self.terms.0 = ms;
+        self
+    }
+
+    pub(crate) fn min_hold_ms(mut self, ms: u64) -> Self {
+        self.terms.1 = ms;
+        self
+    }
+
+    pub(crate) fn max_hold_ms(mut self, ms: u64) -> Self {
+        self.terms.2 = Some(ms);
+        self
+    }
+
+    pub(crate) fn once_ms(mut self, ms: u64) -> Self {
+        self.terms.3 = Some(ms);
+        self
+    }
+
+    /// Of a release: what the lock was taken for is done.
+    pub(crate) fn done(mut self) -> Self {
+        self.what = What::Release { done: true };
         self
     }
 
@@ -168,7 +205,12 @@ impl Deed {
                     metadata: metadata.unwrap_or_default(),
                     home,
                 };
-                match (self.session, self.share) {
+                let (terms, session, share) =
+                    (Terms::try_from(self.terms).unwrap(), self.session, self.share);
+                match (session, share) {
+                    _ if !terms.is_plain() => {
+                        Op::AcquireOnTerms(Box::new(AcquireOnTerms { acquire, share, session, terms }))
+                    }
                     (Some(session), share) => Op::AcquireInSession(acquire, share, session),
                     (None, Share::Exclusive) => Op::Acquire(acquire),
                     (None, share) => Op::AcquireShare(acquire, share),
@@ -177,7 +219,8 @@ impl Deed {
             What::Renew { ttl_ms } => {
                 Op::Renew { lock, key, ttl: ttl_ms.map(|ms| Ttl::from_ms(ms).unwrap()) }
             }
-            What::Release => Op::Release { lock, key },
+            What::Release { done: false } => Op::Release { lock, key },
+            What::Release { done: true } => Op::ReleaseDone { lock, key },
             What::Proclaim { json } => Op::Proclaim { lock, key, metadata: Metadata::new(json).unwrap() },
             What::HandOver { to } => Op::HandOver { lock, key, to: Owner::new(to).unwrap() },
             What::Abandon { call } => {

@@ -18,6 +18,7 @@ fn acquired(fence: u64, from_queue: bool) -> Happening {
         expires_in_ms: Ttl::default().ms(),
         metadata: Metadata::default(),
         from_queue,
+        max_left_ms: None,
     }
 }
 

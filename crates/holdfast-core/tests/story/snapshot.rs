@@ -47,6 +47,15 @@ fn rich() -> Story {
     let session = story.keeps(3_100, open_session(DAVE, 20_000)).id;
     story.grants(3_100, acquire(DAVE, "in a session").session(session));
     story.queues(3_100, acquire(DAVE, "db").session(session).wait_ms(50_000));
+    // A delay, a run that was completed, a hold that was given back early, and one in a session that has an end.
+    story.grants(3_100, acquire(ALICE, "delayed").ttl_ms(100).delay_ms(9_000));
+    story.queues(3_100, acquire(CAROL, "delayed").wait_ms(50_000));
+    story.grants(3_100, acquire(ALICE, "done").once_ms(60_000));
+    story.does(3_100, &release(ALICE, "done").done()).unwrap();
+    story.grants(3_100, acquire(ALICE, "given back early").min_hold_ms(9_000));
+    story.does(3_100, &release(ALICE, "given back early")).unwrap();
+    story.grants(3_100, acquire(DAVE, "bounded").session(session).max_hold_ms(5_000));
+    story.tick(3_200);
     story
 }
 
@@ -73,7 +82,7 @@ fn life_goes_on_after_a_restore_as_it_would_have_without() {
     for story in [&mut story, &mut twin] {
         assert_eq!(story.refuses(3_200, renew(ALICE, "short")), Rejection::LeaseExpired);
         let session = story.table.list_sessions(None, 2, story.table.now()).sessions[0].clone();
-        assert_eq!((session.held, session.waiting), (1, 1));
+        assert_eq!((session.held, session.waiting), (2, 1));
         assert_eq!(story.keeps(3_200, renew_session(DAVE, session.id)).expires_in_ms, 20_000);
         let reopened = story.leader_does(3_200, open_session(BOB, 60_000));
         assert_eq!(reopened, Err(Rejection::SessionExpired));

@@ -196,6 +196,12 @@ impl Story {
         self.lock(name).holders.iter().map(|holder| holder.owner.to_string()).collect()
     }
 
+    /// The locks that are listed.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let page = self.table.list("", None, 100, ClusterTime(self.now_ms));
+        page.locks.iter().map(|lock| lock.name.to_string()).collect()
+    }
+
     /// Who holds the lock.
     pub(crate) fn holder(&self, name: &str) -> Option<String> {
         let holders = self.lock(name).holders;

@@ -1,7 +1,7 @@
 //! The calls of an election, which is the lock of that name: what they do, and what they answer.
 
-use holdfast_api::{CampaignRequest, HandOverRequest, ProclaimRequest, RenewRequest, Token};
-use holdfast_core::{Fence, Grant, HolderView, LockName, LockView, Owner, Share};
+use holdfast_api::{CampaignRequest, HandOverRequest, ProclaimRequest, RenewRequest, ResignRequest, Token};
+use holdfast_core::{Fence, Grant, HolderView, LockName, LockView, Owner, Run, Share};
 use holdfast_replica::handle::Consistency;
 use hyper::body::Incoming;
 use serde::Serialize;
@@ -45,6 +45,19 @@ pub(super) async fn proclaim(
     let (token, value) = (request.token()?, request.value()?);
     let grant = service.replica.proclaim(election.clone(), attempt_key(&election, &token), value).await?;
     Ok(Reply::json(leadership(&election, &token, &grant)))
+}
+
+pub(super) async fn resign(
+    service: &Service,
+    call: &Call<'_>,
+    election: LockName,
+    body: Incoming,
+) -> Handled {
+    no_query(call)?;
+    let request: ResignRequest = read(&call.head.headers, body).await?;
+    let key = attempt_key(&election, &request.token()?);
+    let released = service.replica.release_run(election.clone(), key, Run::Open).await?;
+    Ok(Reply::json(json::released(&election, &released)))
 }
 
 pub(super) async fn hand_over(

@@ -35,6 +35,18 @@ enum Extra {
     },
     Limit(u32),
     Cycle(Vec<String>),
+    /// In the delay after a lost holder.
+    Delayed {
+        holder: Option<HeldBy>,
+        queue_length: u64,
+        delay_ms: u64,
+    },
+    AlreadyDone {
+        owner: String,
+        fence: u64,
+        next_in_ms: u64,
+        done_ms_ago: u64,
+    },
     Allow(&'static str),
 }
 
@@ -73,6 +85,7 @@ impl Failure {
             Extra::HeldBy { holder, .. } => {
                 Some(retry_after_s(holder.as_ref().map_or(0, |holder| holder.expires_in_ms)))
             }
+            Extra::Delayed { delay_ms, .. } => Some(retry_after_s(*delay_ms)),
             _ if self.code.status() == 503 => Some(1),
             _ => None,
         };
@@ -82,6 +95,17 @@ impl Failure {
             Extra::Allow(methods) => allow = Some(methods),
             Extra::Limit(limit) => problem.limit = Some(limit),
             Extra::Cycle(cycle) => problem.cycle = Some(cycle),
+            Extra::Delayed { holder, queue_length, delay_ms } => {
+                problem.holder = holder;
+                problem.queue_length = Some(queue_length);
+                problem.delay_ms = Some(delay_ms);
+            }
+            Extra::AlreadyDone { owner, fence, next_in_ms, done_ms_ago } => {
+                problem.owner = Some(owner);
+                problem.fence = Some(fence);
+                problem.next_in_ms = Some(next_in_ms);
+                problem.done_ms_ago = Some(done_ms_ago);
+            }
             Extra::HeldBy { holder, queue_length } => {
                 problem.holder = holder;
                 problem.queue_length = Some(queue_length);
@@ -131,6 +155,8 @@ fn code_of(failure: &CallFailure) -> ErrorCode {
             Rejection::SessionNotFound => ErrorCode::SessionNotFound,
             Rejection::SessionNotYours => ErrorCode::SessionNotYours,
             Rejection::SessionFull => ErrorCode::SessionFull,
+            Rejection::Delayed { .. } => ErrorCode::Held,
+            Rejection::AlreadyDone { .. } => ErrorCode::AlreadyDone,
             Rejection::FencesExhausted | Rejection::ForeignStorage => ErrorCode::Internal,
         },
         CallFailure::Unanswered(unanswered) => match unanswered {
@@ -159,9 +185,10 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::LeaseReleased | ErrorCode::LeaseForced => "To hold the lock again, use a new token.",
         ErrorCode::NotHolder => "It never did, or it is so long ago that it is forgotten.",
         ErrorCode::TokenConflict => {
-            "Repeat it with the same owner, ttl_ms or session, metadata or value, mode, limit and permits, or use a new token."
+            "Repeat it with the same owner, ttl_ms or session, metadata or value, mode, limit, permits, delay_ms, min_hold_ms, max_hold_ms and once, or use a new token."
         }
         ErrorCode::NoSuchCandidate => "The leader goes on leading.",
+        ErrorCode::AlreadyDone => "There is nothing to do until then.",
         ErrorCode::Deadlock => {
             "Nothing was done. Release what is held of these locks, and take them again, all in one call if you can."
         }
@@ -196,6 +223,17 @@ impl From<CallFailure> for Failure {
             Rejection::Held { holder, queue_length } => {
                 Extra::HeldBy { holder: holder.as_ref().map(held_by), queue_length: *queue_length }
             }
+            Rejection::Delayed { holder, queue_length, delay_ms } => Extra::Delayed {
+                holder: holder.as_ref().map(held_by),
+                queue_length: *queue_length,
+                delay_ms: *delay_ms,
+            },
+            Rejection::AlreadyDone { owner, fence, next_in_ms, done_ms_ago } => Extra::AlreadyDone {
+                owner: owner.as_str().into(),
+                fence: fence.0,
+                next_in_ms: *next_in_ms,
+                done_ms_ago: *done_ms_ago,
+            },
             Rejection::LimitConflict { limit: Some(limit) } => Extra::Limit(*limit),
             Rejection::Deadlock { cycle } => {
                 Extra::Cycle(cycle.iter().map(|lock| lock.as_str().to_owned()).collect())

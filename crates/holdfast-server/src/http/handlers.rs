@@ -59,6 +59,7 @@ pub(super) async fn take(
         wait,
         metadata,
         share: request.share()?,
+        terms: request.terms()?,
     };
     let (acquired, delivery) = service.replica.acquire(attempt).await?;
     match acquired {
@@ -87,8 +88,8 @@ pub(super) async fn release(service: &Service, call: &Call<'_>, lock: LockName, 
     no_query(call)?;
     let request: ReleaseRequest = read(&call.head.headers, body).await?;
     let key = attempt_key(&lock, &request.token()?);
-    let fence = service.replica.release(lock.clone(), key).await?;
-    Ok(Reply::json(json::released(&lock, fence)))
+    let released = service.replica.release_run(lock.clone(), key, request.run()).await?;
+    Ok(Reply::json(json::released(&lock, &released)))
 }
 
 pub(super) async fn set_limit(service: &Service, call: &Call<'_>, lock: LockName, body: Incoming) -> Handled {

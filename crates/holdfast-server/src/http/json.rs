@@ -7,7 +7,7 @@ use holdfast_core::{
     Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail, SessionGrant,
     SessionId, SessionPage, Share, WaiterView,
 };
-use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
+use holdfast_replica::handle::{ClusterStatus, Consistency, Released, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -23,6 +23,8 @@ struct GrantBody<'a> {
     ttl_ms: u64,
     expires_in_ms: u64,
     metadata: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_left_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +52,10 @@ struct ReleasedBody<'a> {
     name: &'a str,
     fence: Option<u64>,
     released: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective_in_ms: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
 }
 
 #[derive(Serialize)]
@@ -65,6 +71,10 @@ struct HolderBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
     metadata: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_left_ms: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    releasing: bool,
 }
 
 #[derive(Serialize)]
@@ -87,6 +97,8 @@ struct LockBody<'a> {
     seq: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stale: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -108,12 +120,20 @@ pub(crate) fn grant(lock: &LockName, token: &Token, grant: &Grant) -> Vec<u8> {
         ttl_ms: grant.ttl.ms(),
         expires_in_ms: grant.expires_in_ms,
         metadata: raw(&grant.metadata),
+        max_left_ms: grant.max_left_ms,
     })
 }
 
 /// The answer to a release.
-pub(crate) fn released(lock: &LockName, fence: Option<Fence>) -> Vec<u8> {
-    bytes(&ReleasedBody { name: lock.as_str(), fence: fence.map(|fence| fence.0), released: true })
+pub(crate) fn released(lock: &LockName, released: &Released) -> Vec<u8> {
+    let Released { fence, effective_in_ms, is_done } = *released;
+    bytes(&ReleasedBody {
+        name: lock.as_str(),
+        fence: fence.map(|fence| fence.0),
+        released: true,
+        effective_in_ms: Some(effective_in_ms).filter(|ms| *ms > 0),
+        done: is_done,
+    })
 }
 
 /// Many grants, for their holder.
@@ -249,6 +269,7 @@ fn lock_body(view: &LockView, consistency: Consistency) -> LockBody<'_> {
         queue_length: view.queue_length,
         seq: view.seq,
         stale: consistency == Consistency::Stale,
+        delay_ms: view.delay_ms,
     }
 }
 
@@ -263,6 +284,8 @@ fn holder_body(holder: &HolderView) -> HolderBody<'_> {
         permits: holder.share.limit().map(|_| holder.share.permits()),
         session: holder.session.map(|session| session.to_string()),
         metadata: raw(&holder.metadata),
+        max_left_ms: holder.max_left_ms,
+        releasing: holder.is_releasing,
     }
 }
 
@@ -333,11 +356,12 @@ mod tests {
             ttl: Ttl::default(),
             expires_in_ms: 29_999,
             metadata: metadata(),
+            max_left_ms: Some(59_999),
         };
         let read: holdfast_api::Grant = serde_json::from_slice(&grant(&lock, &token, &inner)).unwrap();
         assert_eq!((read.name.as_str(), read.owner.as_str(), read.fence), ("a\"b/ß", "me", 5));
         assert_eq!((read.token, read.ttl_ms, read.expires_in_ms), (token, 30_000, 29_999));
-        assert_eq!(read.metadata["pid"], 7);
+        assert_eq!((read.metadata["pid"].as_u64(), read.max_left_ms), (Some(7), Some(59_999)));
     }
 
     #[test]
@@ -351,6 +375,8 @@ mod tests {
             share: Share::Exclusive,
             session: Some(SessionId(12)),
             metadata: metadata(),
+            max_left_ms: Some(30),
+            is_releasing: true,
         };
         let view = LockView {
             name: LockName::new("x").unwrap(),
@@ -359,12 +385,15 @@ mod tests {
             queue: vec![WaiterView { owner: Owner::default(), waiting_ms: 4 }],
             queue_length: 1,
             seq: 8,
+            delay_ms: Some(2),
         };
         let page = LockPage { next: Some(view.name.clone()), locks: vec![view], seq: 8 };
         let read: holdfast_api::LockList = serde_json::from_slice(&list(&page, Consistency::Stale)).unwrap();
         assert!(read.stale && read.locks[0].stale);
         assert_eq!(read.next.as_deref(), Some("x"));
-        assert_eq!(read.locks[0].state, LockState::Held);
+        assert_eq!((read.locks[0].state, read.locks[0].delay_ms), (LockState::Held, Some(2)));
+        let holder = &read.locks[0].holders[0];
+        assert_eq!((holder.max_left_ms, holder.releasing), (Some(30), true));
         assert_eq!(read.locks[0].holders[0].session.as_deref(), Some("12"));
         assert_eq!((read.locks[0].holders[0].held_ms, read.locks[0].queue[0].waiting_ms), (20, 4));
     }

@@ -151,7 +151,7 @@ impl Service {
             Route::Campaign => elections::campaign(self, call, lock_name(name)?, body).await,
             Route::RenewLead => elections::renew(self, call, lock_name(name)?, body).await,
             Route::Proclaim => elections::proclaim(self, call, lock_name(name)?, body).await,
-            Route::Resign => handlers::release(self, call, lock_name(name)?, body).await,
+            Route::Resign => elections::resign(self, call, lock_name(name)?, body).await,
             Route::HandOver => elections::hand_over(self, call, lock_name(name)?, body).await,
             Route::GetElection => elections::get(self, call, lock_name(name)?).await,
             Route::AcquireMany => many::acquire(self, call, body).await,

@@ -82,7 +82,7 @@ fn summary(route: Route) -> &'static str {
         }
         Route::Get => "Shows a lock. A name that was never used is a free lock.",
         Route::List => {
-            "Lists locks that somebody holds or waits for, in the order of their names, byte by byte."
+            "Lists locks that somebody holds or waits for, or that are in a delay, in the order of their names, byte by byte."
         }
         Route::Cluster => "Shows the cluster as this node sees it.",
         Route::Livez => "Tells that the node's process is alive.",
@@ -145,7 +145,8 @@ fn request_body(route: Route) -> Option<RequestBody> {
     let (schema, required) = match route {
         Route::Acquire => ("AcquireRequest", Required::False),
         Route::Renew | Route::RenewLead => ("RenewRequest", Required::True),
-        Route::Release | Route::Resign => ("ReleaseRequest", Required::True),
+        Route::Release => ("ReleaseRequest", Required::True),
+        Route::Resign => ("ResignRequest", Required::True),
         Route::SetLimit => ("SetLimitRequest", Required::True),
         Route::Campaign => ("CampaignRequest", Required::False),
         Route::Proclaim => ("ProclaimRequest", Required::True),

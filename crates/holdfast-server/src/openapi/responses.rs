@@ -61,6 +61,7 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
             of_session || acquires || matches!(route, Route::Release | Route::Resign | Route::ReleaseMany)
         }
         ErrorCode::SessionFull => acquires_in_session,
+        ErrorCode::AlreadyDone => route == Route::Acquire,
         ErrorCode::SessionNotYours => acquires_in_session || ends_or_renews,
         ErrorCode::SessionNotFound => acquires_in_session || ends_or_renews || route == Route::GetSession,
         ErrorCode::LeaseExpired | ErrorCode::LeaseReleased | ErrorCode::LeaseForced => of_token,

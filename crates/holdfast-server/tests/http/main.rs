@@ -14,4 +14,5 @@ mod sessions;
 mod several_nodes;
 mod sharing;
 mod stopping;
+mod terms;
 mod waiting;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
-use holdfast_client::Share;
+use holdfast_client::{Share, Terms};
 
 use super::session::parse_list_limit;
 use super::{ClientArgs, OutputArgs};
@@ -32,6 +32,8 @@ pub(crate) struct AcquireArgs {
     pub(crate) metadata: Option<String>,
     #[command(flatten)]
     pub(crate) share: ShareArgs,
+    #[command(flatten)]
+    pub(crate) terms: TermsArgs,
     /// The id of the session that is to keep the lock, instead of a TTL
     #[arg(long, env = "HOLDFAST_SESSION", value_name = "ID")]
     pub(crate) session: Option<String>,
@@ -65,6 +67,30 @@ impl ShareArgs {
             (None, true) => Share::Shared,
             (None, false) => Share::Exclusive,
         }
+    }
+}
+
+/// What to agree on beside the TTL.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TermsArgs {
+    /// After the lock was lost (expired, or ended by an operator), nobody is granted it for this long, at most 5m
+    #[arg(long, env = "HOLDFAST_DELAY", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) delay: Option<Duration>,
+    /// A release takes effect no earlier than this long after the grant, at most 24h
+    #[arg(long, env = "HOLDFAST_MIN_HOLD", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) min_hold: Option<Duration>,
+    /// However it is renewed, the lock is lost this long after the grant, 100ms to 366d
+    #[arg(long, env = "HOLDFAST_MAX_HOLD", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Only where it was not done within this long, 1s to 366d, counted from the grant of the run that was done
+    #[arg(long, env = "HOLDFAST_ONCE", value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) once: Option<Duration>,
+}
+
+impl TermsArgs {
+    pub(crate) fn terms(&self) -> Terms {
+        let Self { delay, min_hold, max_hold, once } = *self;
+        Terms { delay, min_hold, max_hold, once }
     }
 }
 
@@ -104,6 +130,9 @@ pub(crate) struct ReleaseArgs {
     /// The secret of the attempt; in the environment it does not show in `ps`
     #[arg(long, env = "HOLDFAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// It is done: nobody who asks with --once is granted the lock until the period is over
+    #[arg(long, env = "HOLDFAST_DONE", value_parser = FalseyValueParser::new())]
+    pub(crate) done: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

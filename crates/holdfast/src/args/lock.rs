@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::{ClientArgs, ShareArgs};
+use super::{ClientArgs, ShareArgs, TermsArgs};
 use crate::duration;
 
 const AFTER_HELP: &str = "\
@@ -35,11 +35,16 @@ pub(crate) struct LockArgs {
         env = "HOLDFAST_ALSO",
         value_name = "NAME",
         value_delimiter = '\n',
-        conflicts_with = "share_limit"
+        conflicts_with_all = ["share_limit", "delay", "min_hold", "max_hold", "once"]
     )]
     pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) share: ShareArgs,
+    #[command(flatten)]
+    pub(crate) terms: TermsArgs,
+    /// With --once: the exit status if it was done already; CMD is not run then [default: 0]
+    #[arg(long, env = "HOLDFAST_ONCE_EXIT", value_name = "N")]
+    pub(crate) once_exit: Option<u8>,
 }
 
 /// Arguments of `holdfast elect`.

@@ -299,7 +299,9 @@ fn http_of(request: &Request, attempt: Option<&Attempt>) -> (Method, String, Vec
         Request::Renew { ttl_ms, .. } => {
             (Method::POST, path("/renew"), json(&RenewRequest { token, ttl_ms: *ttl_ms }))
         }
-        Request::Release { .. } => (Method::POST, path("/release"), json(&ReleaseRequest { token })),
+        Request::Release { .. } => {
+            (Method::POST, path("/release"), json(&ReleaseRequest { token, done: false }))
+        }
         Request::Read { .. } => (Method::GET, path(""), Vec::new()),
         Request::Limit { limit, .. } => {
             (Method::POST, path("/limit"), json(&SetLimitRequest { limit: u64::from(*limit) }))

@@ -104,7 +104,11 @@ impl<'a> Supervision<'a> {
             Standing::Held { deadline } => {
                 let LastMoments { terminate_at, kill_at } = self.last_moments(deadline);
                 if !self.progress.lost && now >= terminate_at {
-                    say("the lease could not be renewed in time: the command is told to stop");
+                    let is_at_most = self.guard.latest().is_some_and(|latest| latest <= deadline);
+                    say(match is_at_most {
+                        true => "the longest hold is nearly over: the command is told to stop",
+                        false => "the lease could not be renewed in time: the command is told to stop",
+                    });
                     self.progress.lost = true;
                     self.tell_to_stop(libc::SIGTERM, kill_at);
                 }

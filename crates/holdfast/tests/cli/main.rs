@@ -16,4 +16,5 @@ mod pty;
 mod sessions;
 mod signals;
 mod statuses;
+mod terms;
 mod waiting;

@@ -100,7 +100,9 @@ fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
         | Op::EndSession(_)
         | Op::ForceRelease { .. }
         | Op::ForceLeave { .. }
-        | Op::TellWallClock { .. } => false,
+        | Op::TellWallClock { .. }
+        | Op::AcquireOnTerms(_)
+        | Op::ReleaseDone { .. } => false,
     }
 }
 

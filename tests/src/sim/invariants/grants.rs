@@ -147,6 +147,7 @@ mod tests {
             ttl: holdfast_core::Ttl::default(),
             expires_in_ms: 1_000,
             metadata: holdfast_core::Metadata::default(),
+            max_left_ms: None,
         };
         let renew = Op::Renew { lock, key: key(1), ttl: None };
         let revived = (1_100, vec![(renew, Ok(Answer::Granted(grant)))], vec![]);

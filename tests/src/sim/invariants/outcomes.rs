@@ -123,10 +123,7 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
                 | Op::HandOver { .. }
                 | Op::OpenSession { .. }
                 | Op::RenewSession(_)
-                | Op::EndSession(_)
-                | Op::ForceRelease { .. }
-                | Op::ForceLeave { .. }
-                | Op::TellWallClock { .. } => {}
+| Op::EndSession(_) | Op::ForceRelease { .. } | Op::ForceLeave { .. } | Op::TellWallClock { .. } | Op::AcquireOnTerms(_) | Op::ReleaseDone { .. } => {}
             }
         }
         for event in &entry.events {

@@ -142,8 +142,7 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::SessionExpired
         | Rejection::SessionNotFound
         | Rejection::SessionNotYours
-        | Rejection::SessionFull
-        | Rejection::NoSuchWaiter => Outcome::unknown(rejection.to_string()),
+| Rejection::SessionFull | Rejection::NoSuchWaiter | Rejection::Delayed { .. } | Rejection::AlreadyDone { .. } => Outcome::unknown(rejection.to_string()),
     }
 }
 
