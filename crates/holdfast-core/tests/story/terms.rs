@@ -38,6 +38,17 @@ fn whoever_does_not_wait_is_told_of_the_delay() {
 }
 
 #[test]
+fn whoever_stops_waiting_in_a_delay_is_told_of_it_and_leaves_the_queue() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "db").ttl_ms(1_000).delay_ms(3_000));
+    story.queues(0, acquire(BOB, "db").wait_ms(60_000));
+    story.tick(2_000);
+    let told = Rejection::Delayed { holder: None, queue_length: 0, delay_ms: 2_000 };
+    assert_eq!(story.refuses(2_000, acquire(BOB, "db")), told);
+    assert_eq!(story.tick(5_000).grants(), []);
+}
+
+#[test]
 fn what_its_holder_gives_back_is_free_at_once() {
     let mut story = Story::default();
     story.grants(0, acquire(ALICE, "db").delay_ms(300_000));
