@@ -36,4 +36,4 @@ pub use steering::{
     ForceReleaseRequest, ForceReleased,
 };
 pub use token::{Token, TokenError};
-pub use watching::{EventReset, LockEvent, PastHold, PastHolds, Why};
+pub use watching::{DoneRun, EventReset, LockEvent, PastHold, PastHolds, Why};

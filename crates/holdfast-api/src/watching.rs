@@ -103,6 +103,19 @@ pub struct PastHolds {
     pub next: Option<u64>,
 }
 
+/// A run that was completed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DoneRun {
+    /// Whose it was.
+    pub owner: String,
+    /// Of its hold.
+    pub fence: u64,
+    /// When the next run may be.
+    pub next_in_ms: u64,
+    /// How long ago it was completed.
+    pub done_ms_ago: u64,
+}
+
 /// What keeps a lock from whoever asks for it now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
@@ -118,6 +131,14 @@ pub struct Why {
     pub ahead: Vec<Waiter>,
     /// How many wait.
     pub queue_length: u64,
+    /// For how long nobody is granted the lock, after a holder was lost that had asked for a delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub delay_ms: Option<u64>,
+    /// The run that was completed, while its period lasts: attempts with `once` are told `already_done`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub done: Option<DoneRun>,
     /// How many permits there are, while anybody holds some or waits for some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -43,6 +43,33 @@ impl Done {
     }
 }
 
+/// A run that was completed, as everybody may see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoneView {
+    /// Whose it was.
+    pub owner: Owner,
+    /// Of its hold.
+    pub fence: Fence,
+    /// When the period is over, in milliseconds.
+    pub next_in_ms: u64,
+    /// How long ago it was completed, in milliseconds.
+    pub done_ms_ago: u64,
+}
+
+impl LockTable {
+    /// The completed run of a lock, while its period lasts; `now` as for [`LockTable::view`].
+    pub fn done_run(&self, name: &LockName, now: ClusterTime) -> Option<DoneView> {
+        let now = now.max(self.now);
+        let done = self.locks.get(name)?.kept.as_ref()?.done.as_ref().filter(|done| done.until > now)?;
+        Some(DoneView {
+            owner: done.owner.clone(),
+            fence: done.fence,
+            next_in_ms: done.until.since(now),
+            done_ms_ago: now.since(done.at),
+        })
+    }
+}
+
 /// When what locks keep is over, in that order. Derived: not part of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeptUntil {

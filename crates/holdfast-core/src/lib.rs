@@ -53,6 +53,7 @@ pub use ending::{Cause, ENDING_KEPT_MS};
 pub use event::{Event, Happening, Intervention};
 pub use event_history::{EVENTS_KEPT, EventHistory};
 pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
+pub use kept::DoneView;
 pub use lock::QUEUE_LEN_MAX;
 pub use name::{LockName, Metadata, NameError, Owner, Reason};
 pub use node::VOUCH_MS;

@@ -210,6 +210,25 @@ async fn what_is_in_the_way_is_explained_as_data_and_in_one_sentence() {
     assert!(sentence.contains("alice") && sentence.contains(&format!("fence {fence}")), "{sentence}");
     assert!(sentence.contains("1 waits"), "{sentence}");
     waiting.abort();
+
+    let lost = Attempt::at("delayed");
+    let body = json!({"token": lost.token, "ttl_ms": 100, "delay_ms": 60_000});
+    post(&cluster, 1, "/v1/locks/delayed/acquire", body).await.ok();
+    let why =
+        async |lock: &str| cluster.client(2).get(&format!("/v1/locks/{lock}/why")).await.unwrap().ok().body;
+    let delayed = eventually(PATIENCE, "the holder is lost", async || {
+        let delayed = why("delayed").await;
+        delayed["delay_ms"].is_u64().then_some(delayed)
+    })
+    .await;
+    assert!(delayed["why"].as_str().unwrap().contains("had asked for a delay"), "{delayed}");
+    let run = Attempt::at("daily").owner("alice");
+    let body = json!({"token": run.token, "owner": "alice", "once": {"period_ms": 60_000}});
+    let fence = post(&cluster, 1, "/v1/locks/daily/acquire", body).await.ok().fence();
+    post(&cluster, 3, "/v1/locks/daily/release", json!({"token": run.token, "done": true})).await.ok();
+    let done = why("daily").await;
+    assert_eq!((&done["done"]["owner"], &done["done"]["fence"]), (&json!("alice"), &json!(fence)));
+    assert!(done["why"].as_str().unwrap().contains("done for this period: by alice"), "{done}");
 }
 
 /// What an operator does at a terminal: every number that is asked for has been shown before.

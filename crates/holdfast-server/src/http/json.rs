@@ -1,11 +1,12 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
 use holdfast_api::{
-    Cluster, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, Token,
+    Cluster, DoneRun, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList,
+    SessionSummary, Token,
 };
 use holdfast_core::{
-    Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail, SessionGrant,
-    SessionId, SessionPage, Share, WaiterView,
+    DoneView, Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail,
+    SessionGrant, SessionId, SessionPage, Share, WaiterView,
 };
 use holdfast_replica::handle::{ClusterStatus, Consistency, Released, Role};
 use serde::Serialize;
@@ -298,6 +299,10 @@ struct WhyBody<'a> {
     ahead: Vec<WaiterBody<'a>>,
     queue_length: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<DoneRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     permits_out: Option<u64>,
@@ -305,7 +310,7 @@ struct WhyBody<'a> {
 }
 
 /// What is in the way at a lock, for everybody.
-pub(crate) fn why(view: &LockView, why: &str) -> Vec<u8> {
+pub(crate) fn why(view: &LockView, done: Option<&DoneView>, why: &str) -> Vec<u8> {
     let lock = lock_body(view, Consistency::Linearizable);
     bytes(&WhyBody {
         name: lock.name,
@@ -314,6 +319,13 @@ pub(crate) fn why(view: &LockView, why: &str) -> Vec<u8> {
         holders: lock.holders,
         ahead: lock.queue,
         queue_length: lock.queue_length,
+        delay_ms: lock.delay_ms,
+        done: done.map(|done| DoneRun {
+            owner: done.owner.to_string(),
+            fence: done.fence.0,
+            next_in_ms: done.next_in_ms,
+            done_ms_ago: done.done_ms_ago,
+        }),
         limit: lock.limit,
         permits_out: lock.permits_out,
         seq: lock.seq,

@@ -174,12 +174,29 @@ fn ending(hold: holdfast_replica::past::PastHold) -> PastHold {
 
 pub(super) async fn why(service: &Service, call: &Call<'_>, lock: LockName) -> Handled {
     let consistency = query(call, &["consistency"])?.consistency()?;
-    let view = service.replica.read(consistency, move |table, now| table.view(&lock, now)).await?;
-    Ok(Reply::json(json::why(&view, &sentence(&view))))
+    let look =
+        move |table: &holdfast_core::LockTable, now| (table.view(&lock, now), table.done_run(&lock, now));
+    let (view, done) = service.replica.read(consistency, look).await?;
+    let mut why = sentence(&view);
+    if let Some(done) = &done {
+        let (owner, fence, ago) = (&done.owner, done.fence, seconds(done.done_ms_ago));
+        let next = seconds(done.next_in_ms);
+        why.push_str(&format!(
+            " It is done for this period: by {owner} (fence {fence}), {ago} s ago; the next run may be in {next} s."
+        ));
+    }
+    Ok(Reply::json(json::why(&view, done.as_ref(), &why)))
 }
 
 /// What is in the way of whoever asks now, for people.
 fn sentence(view: &LockView) -> String {
+    if let (Some(delay_ms), []) = (view.delay_ms, &view.holders[..]) {
+        let (left, waiting) = (seconds(delay_ms), view.queue_length);
+        return format!(
+            "Nobody is granted the lock for another {left} s, as its last holder was lost and had asked for a delay; \
+             {waiting} wait."
+        );
+    }
     let waiting = match view.queue_length {
         0 => "nobody waits".to_owned(),
         1 => "1 waits and goes before you".to_owned(),
