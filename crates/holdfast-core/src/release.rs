@@ -12,11 +12,11 @@ use crate::terms::Run;
 impl LockTable {
     /// Frees the lock for the attempt that holds it, or takes the attempt out of the queue.
     pub(crate) fn release(&mut self, lock: &LockName, key: &AttemptKey, run: Run) -> Outcome {
-        if let Some(answer) = self.release_on_terms(lock, key, run) {
-            return Ok(answer);
-        }
         if let Some(fence) = self.give_up(lock, key, Cause::Released) {
             return Ok(Answer::Released { fence });
+        }
+        if let Some(answer) = self.release_on_terms(lock, key, run) {
+            return Ok(answer);
         }
         match self.endings.get(key, self.now) {
             Some(ending)
@@ -31,11 +31,13 @@ impl LockTable {
 
     /// The same of one of many locks: what was given up, as [`Self::give_up`] tells it.
     pub(crate) fn let_go(&mut self, lock: &LockName, key: &AttemptKey) -> Option<Option<Fence>> {
-        match self.release_on_terms(lock, key, Run::Open) {
-            Some(Answer::Released { fence }) => Some(fence),
-            Some(Answer::ReleasedOnTerms { fence, .. }) => Some(Some(fence)),
-            _ => self.give_up(lock, key, Cause::Released),
-        }
+        self.give_up(lock, key, Cause::Released).or_else(|| {
+            match self.release_on_terms(lock, key, Run::Open)? {
+                Answer::ReleasedOnTerms { fence, .. } => Some(Some(fence)),
+                Answer::Released { fence } => Some(fence),
+                _ => None,
+            }
+        })
     }
 
     /// The client of a call has gone. The attempt keeps what it has as long as another of its calls may need it.
@@ -58,7 +60,8 @@ impl LockTable {
         Ok(Answer::Done)
     }
 
-    /// What was given up: a hold's fence, or none for a place in the queue. None if the attempt has neither.
+    /// What was given up: a hold's fence, or none for a place in the queue. None if the attempt has neither, or is to be
+    /// released of a hold on terms: that is [`Self::release_on_terms`].
     pub(crate) fn give_up(
         &mut self,
         lock: &LockName,
@@ -67,6 +70,9 @@ impl LockTable {
     ) -> Option<Option<Fence>> {
         let ticket = self.waits.ticket(key);
         let record = self.lock_mut(lock)?;
+        if cause == Cause::Released && record.hold(key).is_some_and(|hold| hold.on_terms.is_some()) {
+            return None;
+        }
         let fence = if let Some(hold) = record.remove_hold(|hold| hold.key == *key || hold.is_taken_for(key))
         {
             let fence = hold.fence;

@@ -222,11 +222,12 @@ impl LockTable {
             self.note_done(name, key);
         }
         if left_ms == 0 {
-            self.give_up(name, key, Cause::Released);
+            let hold = self.lock_mut(name).and_then(|lock| lock.remove_hold(|hold| hold.key == *key));
+            self.note_end(name, hold.expect("it was there a moment ago"), Cause::Released);
         } else if is_first {
             self.keep_until_least(name, key);
-            self.settle(name);
         }
+        self.settle(name);
         Some(self.released(name, Some(fence), left_ms))
     }
 
