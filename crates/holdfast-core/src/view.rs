@@ -215,6 +215,10 @@ impl LockTable {
         let now = now.max(self.now);
         let lock = self.locks.get(name);
         if let Some(hold) = lock.and_then(|lock| lock.hold(key)) {
+            if hold.is_releasing() {
+                // It keeps others out for a while, and is its holder's no more.
+                return Lookup::Ended { cause: Cause::Released, fence: Some(hold.fence), ago_ms: 0 };
+            }
             let expires_in_ms = self.term_of(hold).left_ms(now);
             return Lookup::Held { fence: hold.fence, expires_in_ms };
         }

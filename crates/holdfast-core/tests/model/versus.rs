@@ -114,6 +114,11 @@ fn lookup(naive: &Naive, lock: &LockName, key: &holdfast_core::AttemptKey) -> Lo
             let ahead = naive.waiters(lock).take_while(|(_, waiter)| waiter.number < attempt.number);
             Lookup::Queued { place: ahead.count() as u64 + 1 }
         }
+        State::Holds(hold) if hold.is_releasing => Lookup::Ended {
+            cause: holdfast_core::Cause::Released,
+            fence: Some(holdfast_core::Fence(hold.fence)),
+            ago_ms: 0,
+        },
         State::Holds(hold) => {
             let expires_in_ms = hold.deadline - naive.now;
             Lookup::Held { fence: holdfast_core::Fence(hold.fence), expires_in_ms }

@@ -88,3 +88,23 @@ fn a_hold_of_a_session_can_be_forced_by_itself() {
     let (key, now) = (acquire(ALICE, "a").key(), story.table.now());
     assert_eq!(story.table.look_up(&LockName::new("a").unwrap(), &key, now), ended);
 }
+
+/// The holder has not agreed to its end: it may be at work still.
+#[test]
+fn a_forced_end_brings_the_delay_that_its_holder_had_asked_for() {
+    let mut story = Story::default();
+    let fence = story.grants(0, acquire(ALICE, "db").delay_ms(3_000)).fence;
+    story.queues(10, acquire(BOB, "db").wait_ms(60_000));
+    force_release(&mut story, 1_000, "db", fence).unwrap();
+    assert_eq!((story.holder("db"), story.lock("db").delay_ms), (None, Some(3_000)));
+    assert_eq!(story.tick(4_000).grant_to(BOB).at_ms, 4_000);
+}
+
+/// A run that an operator ends is not done, however long it was.
+#[test]
+fn a_forced_run_does_not_count_as_done() {
+    let mut story = Story::default();
+    let fence = story.grants(0, acquire(ALICE, "daily").once_ms(3_600_000)).fence;
+    force_release(&mut story, 1_000, "daily", fence).unwrap();
+    story.grants(2_000, acquire(BOB, "daily").once_ms(3_600_000));
+}
