@@ -1,15 +1,18 @@
 //! What must hold of every run: one file for each, with a bad history of its own that it must find.
 
+pub(super) mod asked;
 mod expiry_bound;
 mod gone_waiters;
 mod grants;
 mod healing;
 mod outcomes;
+mod presence;
 mod queue_order;
 mod replicas_equal;
 #[cfg(test)]
 mod sample;
 pub(super) mod shares;
+mod terms;
 mod told;
 
 use std::fmt;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Acquire, Answer, AttemptKey, Cause, Happening, Op};
+use holdfast_core::{Answer, AttemptKey, Cause, Happening, Op};
 
 use super::Violation;
+use super::asked::{Asked, wanted};
 use crate::sim::executor::{MS, Nanos};
 use crate::sim::journal::{Entry, Journal};
 
@@ -17,11 +18,12 @@ const SLOWEST_PER_MILLE: u64 = 975;
 /// A second, and what a commit takes where disk and network are slow.
 const GRACE: Nanos = 1_200 * MS;
 
-/// A hold as this file understands it.
-struct Lease {
-    ttl_ms: u64,
+/// A span that runs out unless it is renewed: a lease of a hold's own, or a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) ttl_ms: u64,
     /// Cluster time.
-    deadline_ms: u64,
+    pub(super) deadline_ms: u64,
     /// When its last beginning was applied.
     begun: Nanos,
     begun_index: u64,
@@ -29,6 +31,7 @@ struct Lease {
 
 pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let asked = Asked::of(journal);
     let mut leases: BTreeMap<AttemptKey, Lease> = BTreeMap::new();
     for entry in journal.entries.values() {
         let mut found = |what: String| {
@@ -36,7 +39,8 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
         };
         for event in &entry.events {
             match event.what {
-                Happening::Acquired { ttl, .. } => {
+                // A session's own time is looked at where sessions are.
+                Happening::Acquired { ttl, .. } if asked.session_of(&event.key).is_none() => {
                     leases.insert(event.key, begin(entry, ttl.ms()));
                 }
                 Happening::Ended { fence, cause, .. } => {
@@ -52,18 +56,20 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
                         found(format!("fence {fence} ended {} ms later than promised", late / MS));
                     }
                 }
-                Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
+                Happening::Acquired { .. }
+                | Happening::Queued
+                | Happening::Left(_)
+                | Happening::Changed { .. } => {}
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            let (Op::Renew { key, .. }
-            | Op::Acquire(Acquire { key, .. })
-            | Op::AcquireShare(Acquire { key, .. }, _)) = op
-            else {
+            if !matches!(outcome, Ok(Answer::Granted(_) | Answer::GrantedMany(_))) {
                 continue;
-            };
-            if let (Ok(Answer::Granted(_)), Some(lease)) = (outcome, leases.get_mut(key)) {
-                *lease = begin(entry, lease.ttl_ms);
+            }
+            for key in renewed(op, &asked) {
+                if let Some(lease) = leases.get_mut(&key) {
+                    *lease = begin(entry, lease.ttl_ms);
+                }
             }
         }
         for (key, lease) in &leases {
@@ -77,13 +83,22 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
     violations
 }
 
-fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
+/// Whose leases an operation sets to their TTL again.
+fn renewed(op: &Op, asked: &Asked<'_>) -> Vec<AttemptKey> {
+    match op {
+        Op::Renew { key, .. } => vec![*key],
+        Op::RenewMany { key, named, .. } => asked.parts(key, named.as_ref()),
+        op => wanted(op).map(|wanted| wanted.key).collect(),
+    }
+}
+
+pub(super) fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
     let deadline_ms = entry.cluster_ms + ttl_ms;
     Lease { ttl_ms, deadline_ms, begun: entry.first_at, begun_index: entry.index }
 }
 
 /// By how much it was too late, in true time; none if it was not.
-fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
+pub(super) fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
     let longest = lease.ttl_ms * MS * 1_000 / SLOWEST_PER_MILLE;
     let (mut excused, mut last, mut term) = (GRACE, lease.begun, None);
     for entry in journal.entries.range(lease.begun_index..=end.index).map(|(_, entry)| entry) {
