@@ -19,6 +19,7 @@ use crate::lease::{Asked, Lease, Term};
 use crate::lock::Hold;
 use crate::name::Owner;
 use crate::outcome::{Answer, Grant, Outcome, Rejection, SessionGrant};
+use crate::planted::{Bug, planted};
 use crate::share::Share;
 use crate::table::LockTable;
 use crate::time::{ClusterTime, Ttl};
@@ -93,6 +94,13 @@ impl LockTable {
 
     /// Ends everything that a session waits for and holds, and only then lets others in. How many locks it held.
     pub(crate) fn close_session(&mut self, id: SessionId, cause: Cause) -> u64 {
+        if planted(Bug::SessionEndLetsItselfIn) {
+            self.end_holds_first(id, cause);
+        }
+        if planted(Bug::SessionEndFreesHalf) {
+            let ttl = self.sessions.get(id).expect("only a session that lives is closed").term.ttl;
+            self.let_all_but_one_go_on(id, ttl);
+        }
         let (session, contents) = self.sessions.take(id).expect("only a session that lives is closed");
         self.timers.clear_session(session.term.deadline, id);
         let released = contents.holds.len() as u64;

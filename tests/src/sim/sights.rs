@@ -1,5 +1,7 @@
 //! What a journal shows that a run has come across.
 
+mod belonging;
+
 use std::collections::BTreeMap;
 
 use holdfast_core::{Answer, AttemptKey, Cause, Event, Happening, LockName, Op, Share};
@@ -15,6 +17,7 @@ const INSTANT_MS: u64 = 20;
 /// Counts what it shows.
 pub(crate) fn note(journal: &Journal) {
     note_shares(journal);
+    belonging::note(journal);
     let mut queued_in: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     let mut deadlines: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     for entry in journal.entries.values() {
