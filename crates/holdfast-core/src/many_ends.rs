@@ -89,6 +89,9 @@ impl LockTable {
         if many.places.iter().map(is_last).fold(false, |is_last, too| is_last | too) {
             self.leave(first, Cause::Abandoned);
             self.settle(&first.lock);
+        } else {
+            // The calls that are left may be at nodes that are not there.
+            many.places.iter().for_each(|place| self.settle(&place.lock));
         }
     }
 
