@@ -139,6 +139,7 @@ impl LockTable {
             let waiter = self.take_place(place);
             if planted(Bug::ManyGrantedInHalf) && at > 0 {
                 self.many.remove_place(&place.key);
+                self.note_left(&place.lock, waiter, Cause::WaitTimeout);
                 continue;
             }
             let fence = self.next_fence().expect("there are enough of them");

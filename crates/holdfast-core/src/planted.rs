@@ -197,15 +197,19 @@ impl LockTable {
         }
     }
 
-    /// The holds of a session end, and others are let in, while the session still waits for some locks.
-    pub(crate) fn end_holds_first(&mut self, id: SessionId, cause: Cause) {
-        for (ticket, name) in self.sessions.contents(id).holds.clone() {
+    /// The holds of a session end, and others are let in, while the session still waits for some locks. How many there
+    /// were.
+    pub(crate) fn end_holds_first(&mut self, id: SessionId, cause: Cause) -> u64 {
+        let holds = self.sessions.contents(id).holds.clone();
+        let released = holds.len() as u64;
+        for (ticket, name) in holds {
             let hold = self.lock_mut(&name).and_then(|lock| lock.remove_hold(|hold| hold.ticket == ticket));
             if let Some(hold) = hold {
                 self.note_end(&name, hold, cause);
                 self.settle(&name);
             }
         }
+        released
     }
 
     /// A session lives on because one that waits in it has asked again.

@@ -169,8 +169,9 @@ impl Client {
 
     /// All that it holds, named or not.
     async fn renew_many(&self, wish: &ManyWish, held: &[Wish]) {
-        let call = self.begin_all(held, &Deed::Renew);
-        let (key, named) = (wish.key, one_in(3).then(|| ManyWish::places(held)));
+        let is_named = one_in(3);
+        let call = self.begin_all(if is_named { held } else { &wish.wishes }, &Deed::Renew);
+        let (key, named) = (wish.key, is_named.then(|| ManyWish::places(held)));
         let answer = self
             .ask(&call, CALL_PATIENCE, move |replica| {
                 let named = named.clone();
