@@ -1,6 +1,6 @@
 //! Clients that hold one lock and wait for the next: some of them get into a circle.
 
-use super::{Client, Labelled, Wish, pause_ms};
+use super::{Client, Labelled, Wish, pause_ms, pick};
 use crate::sim::executor::{Nanos, below, now, one_in};
 use crate::sim::holding::Holding;
 use crate::sim::lines::Came;
@@ -18,7 +18,8 @@ impl Client {
             let wish = self.new_wish(lock, holdings[usize::try_from(lock).expect("few")]);
             // It stays as long as it may take to get the next one.
             let wait_ms = wish.wait_ms.clamp(800, 4_000);
-            let wish = Wish { labelled: Labelled::Client, ttl_ms: 2_500, wait_ms, ..wish };
+            let ttl_ms = pick(&[2_500, 5_000]);
+            let wish = Wish { labelled: Labelled::Client, ttl_ms, wait_ms, ..wish };
             let came = self.acquire_while_keeping(wish, &held).await;
             self.old.push(wish);
             if !matches!(came, Came::Granted(..)) {

@@ -100,13 +100,20 @@ impl Client {
 
     /// Takes one more lock, or waits for it. False if the session is over.
     async fn acquire_in(&mut self, session: &Session, holdings: &[Holding]) -> bool {
-        let (lock, holding) = any_lock(holdings);
+        // Now and then it waits for what the session holds itself.
+        let own = session.held().first().map(|(wish, _)| wish.lock).filter(|_| one_in(4));
+        let (lock, holding) = match own {
+            Some(lock) => (lock, holdings[usize::try_from(lock).expect("few")]),
+            None => any_lock(holdings),
+        };
         let wish = self.new_wish(lock, holding);
-        let (ttl_ms, wait_ms) = (session.ttl_ms, wish.wait_ms.min(4_000));
+        let wait_ms_min = if own.is_some() { 800 } else { 0 };
+        let (ttl_ms, wait_ms) = (session.ttl_ms, wish.wait_ms.clamp(wait_ms_min, 4_000));
         let wish = Wish { session: Some(session.id), ttl_ms, wait_ms, ..wish };
         session.note(wish, None);
         let meanwhile = match below(6) {
             0 => Meanwhile::Ends,
+            2 | 3 if own.is_some() => Meanwhile::Ends,
             1 => Meanwhile::Nothing,
             _ => Meanwhile::Renews,
         };
