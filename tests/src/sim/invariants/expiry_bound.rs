@@ -15,6 +15,8 @@ const NAME: &str = "a lease lasts its time, and no longer than promised";
 const SILENCE_MS_MAX: u64 = 650;
 /// The slowest clock counts this many thousandths.
 const SLOWEST_PER_MILLE: u64 = 975;
+/// For so long clocks that count differently stay close to each other.
+const BEHIND_MS_MAX: u64 = 2_000;
 /// A second, and what a commit takes where disk and network are slow.
 const GRACE: Nanos = 1_200 * MS;
 
@@ -110,8 +112,20 @@ pub(super) fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<
         excused += GRACE * term.map_or(0, |term| entry.term - term);
         (last, term) = (entry.first_at, Some(entry.term));
     }
-    let due = lease.begun + longest + excused;
+    let due = lease.begun + longest + excused + delay_of_commit(journal, end);
     (end.first_at > due).then(|| end.first_at - due)
+}
+
+/// How much longer this entry took from its leader's clock to the first replica than the quickest of those right behind it:
+/// for so long its leader was not heard.
+fn delay_of_commit(journal: &Journal, entry: &Entry) -> Nanos {
+    let took = |entry: &Entry| i128::from(entry.first_at) - i128::from(entry.cluster_ms * MS);
+    let behind = journal.entries.range(entry.index + 1..).map(|(_, behind)| behind);
+    let behind = behind.take_while(|behind| {
+        behind.term == entry.term && behind.first_at <= entry.first_at + BEHIND_MS_MAX * MS
+    });
+    let quickest = behind.map(took).min().unwrap_or(took(entry));
+    Nanos::try_from(took(entry) - quickest).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -155,5 +169,25 @@ mod tests {
             entry.cluster_ms /= 4; // A clock that counts a quarter.
         }
         assert!(check(&journal)[0].what.contains("later than promised"));
+    }
+
+    #[test]
+    fn an_expiry_that_took_long_to_be_committed_is_excused() {
+        let found = |behind: bool| {
+            // True time, and the leader's.
+            let mut times =
+                vec![(0, 0), (600, 600), (1_200, 900), (1_800, 910), (2_400, 920), (3_000, 1_100)];
+            times.extend(behind.then_some((3_010, 3_005)));
+            let mut rows: Vec<_> = times.iter().map(|(at_ms, _)| (*at_ms, vec![], vec![])).collect();
+            rows[0].2 = vec![acquired(1, 1, false)];
+            rows[5].2 = vec![ended(1, 1, Cause::Expired)];
+            let mut journal = journal(rows);
+            for (entry, (_, cluster_ms)) in journal.entries.values_mut().zip(times) {
+                entry.cluster_ms = cluster_ms;
+            }
+            check(&journal)
+        };
+        assert_eq!(found(true), []);
+        assert!(found(false)[0].what.contains("later than promised"));
     }
 }
