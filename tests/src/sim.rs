@@ -10,6 +10,7 @@ mod directed;
 mod disk;
 mod executor;
 mod faults;
+mod habit;
 mod holding;
 mod invariants;
 mod journal;

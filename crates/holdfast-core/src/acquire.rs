@@ -84,6 +84,10 @@ impl LockTable {
             .expect("the caller has seen the waiter");
         let former = std::mem::replace(&mut waiter.waiting.until, until);
         waiter.homes.add(attempt.home);
+        let asked = waiter.asked;
+        if planted(Bug::SessionExtendedByWaiter) {
+            self.extend_session_of(asked);
+        }
         self.timers.clear(former, ticket);
         self.timers.set(until, ticket, &attempt.lock);
         self.make_present(attempt.home);

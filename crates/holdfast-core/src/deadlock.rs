@@ -13,6 +13,7 @@ use crate::ids::AttemptKey;
 use crate::lock::{Lock, Ticket};
 use crate::name::LockName;
 use crate::outcome::Rejection;
+use crate::planted::{Bug, planted};
 use crate::several::Place;
 use crate::share::Share;
 use crate::table::LockTable;
@@ -101,7 +102,8 @@ impl Search<'_> {
         let table = self.table;
         for party in self.holders_in_the_way(wait) {
             if party == self.me {
-                if self.wanted.iter().all(|(name, _)| *name != wait.name) {
+                let is_seen = !planted(Bug::CycleSeenInOneOrder) || *wait.name < *self.wanted[0].0;
+                if is_seen && self.wanted.iter().all(|(name, _)| *name != wait.name) {
                     return true;
                 }
             } else if self.seen_parties.insert(party.clone()) {
@@ -114,6 +116,9 @@ impl Search<'_> {
             }
         }
         for key in table.waits.for_many_before(wait.name, wait.ticket) {
+            if planted(Bug::CyclesThroughManyUnseen) {
+                break;
+            }
             self.note(from, wait, wait.name, key);
         }
         false

@@ -6,6 +6,7 @@ use crate::ids::{AttemptKey, Fence};
 use crate::lock::{Hold, Lock, Ticket, Waiter};
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::share::Share;
 use crate::table::LockTable;
 
@@ -13,6 +14,9 @@ impl LockTable {
     /// Changes what the holder says about itself. The lease stays as it is.
     pub(crate) fn proclaim(&mut self, name: &LockName, key: &AttemptKey, metadata: &Metadata) -> Outcome {
         self.check_not_releasing(name, key)?;
+        if planted(Bug::ProclaimRenews) && self.locks.get(name).is_some_and(|lock| lock.hold(key).is_some()) {
+            drop(self.extend(name, key, None, None));
+        }
         let Some(hold) = self.lock_mut(name).and_then(|lock| lock.hold_mut(key)) else {
             return Err(self.why_not_held(key));
         };
@@ -45,9 +49,11 @@ impl LockTable {
             return Err(Rejection::FencesExhausted);
         }
         let candidate = self.take_waiter(name, candidate);
-        let hold = self.lock_mut(name).and_then(|lock| lock.remove_hold(|hold| hold.key == *key));
-        self.note_end(name, hold.expect("it was there a moment ago"), Cause::HandedOver);
-        self.endings.note_successor(key, to);
+        if !planted(Bug::HandOverKeepsOldLeader) {
+            let hold = self.lock_mut(name).and_then(|lock| lock.remove_hold(|hold| hold.key == *key));
+            self.note_end(name, hold.expect("it was there a moment ago"), Cause::HandedOver);
+            self.endings.note_successor(key, to);
+        }
         self.grant_from_queue(name, candidate);
         self.settle(name);
         Ok(Answer::Released { fence: Some(fence) })
@@ -59,7 +65,8 @@ impl LockTable {
         let leads = |share: Share| share == Share::Exclusive;
         let can_lead = |waiter: &Waiter| leads(waiter.share) && self.many.of(&waiter.key).is_none();
         let mut candidates = self.present_waiters(lock).filter(|_| leads(hold.share));
-        candidates.find(|waiter| can_lead(waiter) && waiter.owner == *to).map(|waiter| waiter.ticket)
+        let is_chosen = |waiter: &Waiter| waiter.owner == *to || planted(Bug::HandOverToAnyCandidate);
+        candidates.find(|waiter| can_lead(waiter) && is_chosen(waiter)).map(|waiter| waiter.ticket)
     }
 
     /// The same success again for a hand-over that has taken place, to the same owner.

@@ -19,6 +19,7 @@ use crate::ids::{AttemptKey, Fence};
 use crate::lock::{Hold, Lock, Waiter};
 use crate::name::LockName;
 use crate::outcome::{Answer, ManyGrant, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::several::Place;
 use crate::table::LockTable;
 
@@ -136,6 +137,11 @@ impl LockTable {
         }
         for (at, place) in many.places.iter().enumerate() {
             let waiter = self.take_place(place);
+            if planted(Bug::ManyGrantedInHalf) && at > 0 {
+                self.many.remove_place(&place.key);
+                self.note_left(&place.lock, waiter, Cause::WaitTimeout);
+                continue;
+            }
             let fence = self.next_fence().expect("there are enough of them");
             self.admit_waiter(&place.lock, waiter, fence, at == 0);
             self.unsettled.push_back(place.lock.clone());

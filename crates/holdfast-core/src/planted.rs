@@ -4,8 +4,8 @@
 //! it a thread that simulates can choose one; the program that serves refuses to be built with it.
 
 use crate::ending::{Cause, Ending};
-use crate::ids::AttemptKey;
-use crate::lease::{Asked, Lease};
+use crate::ids::{AttemptKey, SessionId};
+use crate::lease::{Asked, Lease, Term};
 use crate::lock::{Hold, Lock, Waiter};
 use crate::name::{LockName, Metadata, Owner};
 use crate::share::{Permits, Share};
@@ -51,11 +51,21 @@ pub enum Bug {
     SmallRequestsServedFirst,
     LimitConflictUnnoticed,
     ExpiryEndsAllShares,
+    SessionEndFreesHalf,
+    SessionEndLetsItselfIn,
+    SessionExtendedByWaiter,
+    ManyGrantedInHalf,
+    RenewalOfManyRenewsFirst,
+    CycleSeenInOneOrder,
+    CyclesThroughManyUnseen,
+    HandOverKeepsOldLeader,
+    HandOverToAnyCandidate,
+    ProclaimRenews,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 45] = [
         Self::FenceResetBySnapshot,
         Self::FenceKeptInMemory,
         Self::WaiterGrantedTwice,
@@ -91,6 +101,16 @@ impl Bug {
         Self::SmallRequestsServedFirst,
         Self::LimitConflictUnnoticed,
         Self::ExpiryEndsAllShares,
+        Self::SessionEndFreesHalf,
+        Self::SessionEndLetsItselfIn,
+        Self::SessionExtendedByWaiter,
+        Self::ManyGrantedInHalf,
+        Self::RenewalOfManyRenewsFirst,
+        Self::CycleSeenInOneOrder,
+        Self::CyclesThroughManyUnseen,
+        Self::HandOverKeepsOldLeader,
+        Self::HandOverToAnyCandidate,
+        Self::ProclaimRenews,
     ];
 }
 
@@ -160,6 +180,47 @@ impl LockTable {
         for hold in holders.into_iter().flatten() {
             self.note_end(name, hold, Cause::Expired);
         }
+    }
+
+    /// All holds of a session but the first get a lease of their own.
+    pub(crate) fn let_all_but_one_go_on(&mut self, id: SessionId, ttl: Ttl) {
+        for (ticket, name) in self.sessions.contents(id).holds.clone().into_iter().skip(1) {
+            let term = Term::begin(self.now, ttl);
+            let lock = self.lock_mut(&name);
+            let hold = lock.and_then(|lock| lock.holders.iter_mut().find(|hold| hold.ticket == ticket));
+            if let Some(hold) = hold {
+                hold.lease = term.into();
+                self.set_deadline(Some(term.deadline), ticket, &name);
+                self.sessions.remove(Some(id), ticket);
+            }
+        }
+    }
+
+    /// The holds of a session end, and others are let in, while the session still waits for some locks. How many there
+    /// were.
+    pub(crate) fn end_holds_first(&mut self, id: SessionId, cause: Cause) -> u64 {
+        let holds = self.sessions.contents(id).holds.clone();
+        let released = holds.len() as u64;
+        for (ticket, name) in holds {
+            let hold = self.lock_mut(&name).and_then(|lock| lock.remove_hold(|hold| hold.ticket == ticket));
+            if let Some(hold) = hold {
+                self.note_end(&name, hold, cause);
+                self.settle(&name);
+            }
+        }
+        released
+    }
+
+    /// A session lives on because one that waits in it has asked again.
+    pub(crate) fn extend_session_of(&mut self, asked: Asked) {
+        let now = self.now;
+        let Some(id) = asked.session() else { return };
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let former = session.term;
+        session.term = former.renewed(now, None);
+        let deadline = session.term.deadline;
+        self.timers.clear_session(former.deadline, id);
+        self.timers.set_session(deadline, id);
     }
 
     /// Another fence for the same hold.

@@ -56,6 +56,8 @@ impl LockTable {
         };
         if is_given_up || planted(Bug::AnyCallAbandons) {
             self.give_up(lock, key, Cause::Abandoned);
+        } else {
+            self.settle(lock); // The calls that are left may be at nodes that are not there.
         }
         Ok(Answer::Done)
     }

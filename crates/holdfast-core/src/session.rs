@@ -19,6 +19,7 @@ use crate::lease::{Asked, Lease, Term};
 use crate::lock::Hold;
 use crate::name::Owner;
 use crate::outcome::{Answer, Grant, Outcome, Rejection, SessionGrant};
+use crate::planted::{Bug, planted};
 use crate::share::Share;
 use crate::table::LockTable;
 use crate::time::{ClusterTime, Ttl};
@@ -93,9 +94,15 @@ impl LockTable {
 
     /// Ends everything that a session waits for and holds, and only then lets others in. How many locks it held.
     pub(crate) fn close_session(&mut self, id: SessionId, cause: Cause) -> u64 {
+        let ended_before =
+            if planted(Bug::SessionEndLetsItselfIn) { self.end_holds_first(id, cause) } else { 0 };
+        if planted(Bug::SessionEndFreesHalf) {
+            let ttl = self.sessions.get(id).expect("only a session that lives is closed").term.ttl;
+            self.let_all_but_one_go_on(id, ttl);
+        }
         let (session, contents) = self.sessions.take(id).expect("only a session that lives is closed");
         self.timers.clear_session(session.term.deadline, id);
-        let released = contents.holds.len() as u64;
+        let released = ended_before + contents.holds.len() as u64;
         let mut changed = BTreeSet::new();
         for (ticket, lock) in contents.waits {
             let waiter = self.lock_mut(&lock).and_then(|lock| lock.remove_waiter(ticket));

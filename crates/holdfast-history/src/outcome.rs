@@ -131,6 +131,12 @@ pub enum Code {
     LimitConflict,
     /// There is no limit to change.
     NoLimit,
+    /// The wait would close a cycle of waits.
+    Deadlock,
+    /// There is nobody to hand over to; the holder keeps what it has.
+    NoSuchCandidate,
+    /// The session that was to keep the hold is over, and so is the hold.
+    SessionExpired,
     /// Nobody leads; nothing was done.
     NoLeader,
     /// The cluster is short of disk space; nothing was done.
@@ -155,6 +161,9 @@ impl Code {
             Self::QueueFull => "queue_full",
             Self::LimitConflict => "limit_conflict",
             Self::NoLimit => "no_limit",
+            Self::Deadlock => "deadlock",
+            Self::NoSuchCandidate => "no_such_candidate",
+            Self::SessionExpired => "session_expired",
             Self::NoLeader => "no_leader",
             Self::NoSpace => "no_space",
             Self::RequestTimeout => "request_timeout",
@@ -171,10 +180,13 @@ impl Code {
             | Self::LeaseReleased
             | Self::LeaseForced
             | Self::NotHolder
-            | Self::LimitConflict => true,
+            | Self::LimitConflict
+            | Self::Deadlock
+            | Self::SessionExpired => true,
             Self::TokenConflict
             | Self::QueueFull
             | Self::NoLimit
+            | Self::NoSuchCandidate
             | Self::NoLeader
             | Self::NoSpace
             | Self::RequestTimeout

@@ -1,23 +1,33 @@
-//! Simulated clients: acquire, wait, renew, read, release, hang up, vanish, ask again elsewhere, replay what is long over,
-//! change limits.
+//! Simulated clients: how they call, what they write down, and what each of them goes about.
+//!
+//! What they do with locks is in the files below, one for each [`Habit`].
+
+mod connection;
+mod elections;
+mod many;
+mod nested;
+mod sessions;
+mod singly;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, HolderSummary, HolderView, Limit, Metadata, Owner, Rejection, Share, Ttl, Wait,
+    AttemptKey, LockName, Metadata, Owner, Rejection, SessionKey, SessionRef, Share, Terms, Ttl, Wait,
 };
-use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Consistency, Unanswered};
+use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Unanswered};
 use holdfast_replica::replica::Replica;
 use holdfast_replica::world::{AsyncRuntime, NodeId};
 use tokio::sync::oneshot;
 
-use super::executor::{self, Nanos, WORLD, below, now, one_in, true_sleep};
-use super::faults::{Moment, Place};
+use self::connection::Connection;
+use super::executor::{self, Nanos, below, now, one_in, true_sleep};
+use super::habit::Habit;
 use super::holding::Holding;
-use super::lines::{Came, Deed, History, Line, label, name};
+use super::lines::{Came, Deed, History, Line, client_label, label, name};
 use super::moments::Moments;
 use super::network::Network;
 use super::runtime::SimRuntime;
@@ -34,16 +44,80 @@ pub(crate) type Replicas = Arc<Mutex<BTreeMap<NodeId, SimReplica>>>;
 struct Wish {
     lock: u64,
     attempt: AttemptKey,
+    labelled: Labelled,
     ttl_ms: u64,
     wait_ms: u64,
     share: Share,
+    /// What is to keep it, if it is to have no lease of its own.
+    session: Option<SessionRef>,
+    /// What it says as a candidate.
+    value: Option<u16>,
+}
+
+/// What stands on an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Labelled {
+    /// A label of its own.
+    Itself,
+    /// That of its client: all attempts so labelled belong together.
+    Client,
 }
 
 impl Wish {
     /// For calls that belong to no attempt.
     fn of_nobody(lock: u64) -> Self {
-        Self { lock, attempt: AttemptKey([0; 16]), ttl_ms: 0, wait_ms: 0, share: Share::Exclusive }
+        Self {
+            lock,
+            attempt: AttemptKey([0; 16]),
+            labelled: Labelled::Itself,
+            ttl_ms: 0,
+            wait_ms: 0,
+            share: Share::Exclusive,
+            session: None,
+            value: None,
+        }
     }
+
+    fn name(&self) -> LockName {
+        name(self.lock)
+    }
+
+    fn owner(&self) -> Owner {
+        match self.labelled {
+            Labelled::Itself => Owner::new(&label(&self.attempt)).expect("a short label"),
+            Labelled::Client => {
+                let client = u16::from_be_bytes([self.attempt.0[0], self.attempt.0[1]]);
+                client_label(client.into())
+            }
+        }
+    }
+
+    fn ttl(&self) -> Ttl {
+        Ttl::from_ms(self.ttl_ms).expect("within the limits")
+    }
+
+    fn wait(&self) -> Wait {
+        Wait::from_ms(self.wait_ms).expect("within the limits")
+    }
+
+    fn attempt(&self) -> Attempt {
+        Attempt {
+            lock: self.name(),
+            key: self.attempt,
+            owner: self.owner(),
+            ttl: self.ttl(),
+            wait: self.wait(),
+            metadata: value(self.value),
+            session: self.session,
+            share: self.share,
+            terms: Terms::default(),
+        }
+    }
+}
+
+/// What a candidate says.
+fn value(number: Option<u16>) -> Metadata {
+    number.map_or_else(Metadata::default, |number| Metadata::new(&number.to_string()).expect("a short value"))
 }
 
 /// One client.
@@ -55,8 +129,6 @@ pub(crate) struct Client {
     replicas: Replicas,
     history: History,
     attempts: u16,
-    /// A copy of the call that is under way is still on its way.
-    is_doubled: AtomicBool,
     /// Wishes that are over, for replays.
     old: Vec<Wish>,
     /// The limits of locks, as it was told last.
@@ -65,33 +137,14 @@ pub(crate) struct Client {
 
 /// The longest that a client waits for an answer beyond its wait.
 const CALL_PATIENCE: Duration = Duration::from_secs(6);
-/// A connection that is closed says so again and again, for a while.
-const FIN_TRIES: u64 = 40;
-const FIN_AGAIN: Duration = Duration::from_millis(200);
 
-/// The client's end of a connection with a call on it. When it is dropped, word of it travels to the node as a message
-/// does: behind a cut the node goes on waiting.
-struct Connection {
-    network: Network,
-    client: u64,
+/// A call that is under way.
+struct Call {
     node: NodeId,
-    hang_up: Option<oneshot::Sender<()>>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let Some(hang_up) = self.hang_up.take() else { return };
-        let (network, client, node) = (self.network.clone(), self.client, self.node);
-        executor::spawn_on(WORLD, async move {
-            for _ in 0..FIN_TRIES {
-                if network.cross(client, node).await {
-                    break;
-                }
-                true_sleep(FIN_AGAIN).await;
-            }
-            drop(hang_up);
-        });
-    }
+    /// Its lines of the history.
+    lines: Range<usize>,
+    /// A copy of it is still on its way.
+    is_doubled: AtomicBool,
 }
 
 /// Why a call brought no answer.
@@ -100,6 +153,9 @@ enum Mute {
     NotConnected,
     Lost,
 }
+
+/// What a call came to.
+type Heard<T> = Result<Result<T, CallFailure>, Mute>;
 
 impl Client {
     pub(crate) fn new(
@@ -118,9 +174,21 @@ impl Client {
             replicas,
             history,
             attempts: 0,
-            is_doubled: AtomicBool::new(false),
             old: Vec::new(),
             limits: BTreeMap::new(),
+        }
+    }
+
+    /// Does what it is used to until this time.
+    pub(crate) async fn run(mut self, habit: Habit, holdings: Vec<Holding>, until: Nanos) {
+        while now() < until {
+            let habit = if one_in(4) { Habit::Singly } else { habit };
+            match habit {
+                Habit::Singly => self.use_one(&holdings, until).await,
+                Habit::InSessions => self.use_session(&holdings, until).await,
+                Habit::ManyAtOnce => self.use_many(&holdings, until).await,
+                Habit::OneByOne => self.use_nested(&holdings, until).await,
+            }
         }
     }
 
@@ -138,10 +206,23 @@ impl Client {
         AttemptKey(key)
     }
 
-    /// Runs `ask` on a node and brings its answer back.
+    fn new_wish(&mut self, lock: u64, holding: Holding) -> Wish {
+        let is_patient = one_in(12);
+        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 800, 4_000]) };
+        let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
+        let share = holding.wish(self.limits.get(&lock).copied());
+        let attempt = self.new_attempt();
+        let (labelled, value) = match holding {
+            Holding::Election => (Labelled::Client, Some(self.attempts)),
+            Holding::Alone | Holding::ReadersAndWriters | Holding::Permits { .. } => (Labelled::Itself, None),
+        };
+        Wish { lock, attempt, labelled, ttl_ms, wait_ms, share, session: None, value }
+    }
+
+    /// Runs `ask` on the node of a call and brings its answer back.
     async fn ask<T, F>(
         &self,
-        node: NodeId,
+        call: &Call,
         patience: Duration,
         ask: impl Fn(SimReplica) -> F + Send + Sync + 'static,
     ) -> Result<T, Mute>
@@ -149,9 +230,10 @@ impl Client {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let (me, network, replicas) = (self.id, self.network.clone(), self.replicas.clone());
+        let (me, node, network) = (self.id, call.node, self.network.clone());
+        let replicas = self.replicas.clone();
         let replica = move || replicas.lock().expect("one thread").get(&node).cloned();
-        let call = async {
+        let asked = async {
             if !network.cross(me, node).await {
                 std::future::pending::<()>().await;
             }
@@ -175,7 +257,7 @@ impl Client {
                 std::future::pending::<()>().await;
             }
             if network.doubles() {
-                self.is_doubled.store(true, Ordering::Relaxed);
+                call.is_doubled.store(true, Ordering::Relaxed);
                 let late = ask(replica().ok_or(Mute::Lost)?);
                 executor::spawn_on(node, async move {
                     true_sleep(Duration::from_millis(below(1_500))).await;
@@ -184,254 +266,60 @@ impl Client {
             }
             Ok(answer)
         };
-        SimRuntime::timeout(patience, Box::pin(call)).await.unwrap_or(Err(Mute::Lost))
-    }
-
-    /// One attempt to acquire, asked again elsewhere with the same token while nobody knows.
-    async fn acquire(&self, wish: Wish) -> Came {
-        let mut came = Came::NotDone;
-        for _ in 0..4 {
-            let hangs_up =
-                (wish.wait_ms > 0 && one_in(8)).then(|| Duration::from_millis(below(wish.wait_ms)));
-            came = self.acquire_once(wish, hangs_up).await;
-            match came {
-                // One in five gives up for good.
-                Came::NotDone | Came::Unknown if !one_in(5) && (hangs_up.is_none() || one_in(2)) => {
-                    // Some come back before word of their hanging up is there.
-                    let pause = if one_in(2) { below(10) } else { 10 + below(200) };
-                    SimRuntime::sleep(Duration::from_millis(pause)).await;
-                }
-                _ => break,
-            }
-        }
-        came
-    }
-
-    async fn acquire_once(&self, wish: Wish, hangs_up: Option<Duration>) -> Came {
-        let Wish { lock, attempt, ttl_ms, wait_ms, share } = wish;
-        let node = self.any_node();
-        let call = self.begin(node, wish, Deed::Acquire { wait_ms });
-        let wanted = Attempt {
-            lock: name(lock),
-            key: attempt,
-            owner: Owner::new(&label(&attempt)).expect("a short label"),
-            ttl: Ttl::from_ms(ttl_ms).expect("within the limits"),
-            wait: Wait::from_ms(wait_ms).expect("within the limits"),
-            metadata: Metadata::default(),
-            session: None,
-            share,
-            terms: holdfast_core::Terms::default(),
-        };
-        if hangs_up.is_some() {
-            saw("a client hung up while it waited");
-        }
-        let patience = hangs_up.unwrap_or(Duration::from_millis(wait_ms) + CALL_PATIENCE);
-        let moments = self.moments.clone();
-        let answer = self
-            .ask(node, patience, move |replica| {
-                let (wanted, moments) = (wanted.clone(), moments.clone());
-                async move {
-                    let (acquired, delivery) = replica.acquire(wanted).await?;
-                    delivery.delivered();
-                    if matches!(acquired, Acquired::Granted(_)) {
-                        moments.reach(Moment::ClientTold, Place::at(node)); // The answer is as good as gone.
-                    }
-                    Ok(acquired)
-                }
-            })
-            .await;
-        let came = came_of_acquire(answer);
-        self.complete(call, came.clone());
-        came
-    }
-
-    async fn renew(&self, wish: Wish) -> bool {
-        let node = self.any_node();
-        let call = self.begin(node, wish, Deed::Renew);
-        let answer = self
-            .ask(node, CALL_PATIENCE, move |replica| async move {
-                replica.renew(name(wish.lock), wish.attempt, None).await
-            })
-            .await;
-        let came = came_of(answer, |grant| Came::Granted(grant.fence.0, grant.expires_in_ms));
-        let holds = matches!(came, Came::Granted(..));
-        self.complete(call, came);
-        holds
-    }
-
-    async fn release(&self, wish: Wish) {
-        for _ in 0..3 {
-            let came = self.release_once(wish).await;
-            let is_over = !matches!(came, Came::Unknown | Came::NotDone);
-            if is_over && !one_in(10) {
-                return; // One in ten says it again.
-            }
-            SimRuntime::sleep(Duration::from_millis(below(300))).await;
-        }
-    }
-
-    async fn release_once(&self, wish: Wish) -> Came {
-        let node = self.any_node();
-        let call = self.begin(node, wish, Deed::Release);
-        let answer = self
-            .ask(node, CALL_PATIENCE, move |replica| async move {
-                replica.release(name(wish.lock), wish.attempt).await
-            })
-            .await;
-        let came = came_of(answer, |fence| Came::Released(fence.map(|fence| fence.0)));
-        self.complete(call, came.clone());
-        came
-    }
-
-    async fn read(&self, lock: u64) {
-        let node = self.any_node();
-        let call = self.begin(node, Wish::of_nobody(lock), Deed::Read);
-        let answer = self
-            .ask(node, CALL_PATIENCE, move |replica| async move {
-                let look = move |table: &holdfast_core::LockTable, now| {
-                    let view = table.view(&name(lock), now);
-                    let holders = view.holders.into_iter().map(|holder| {
-                        let HolderView { owner, fence, expires_in_ms, share, .. } = holder;
-                        (HolderSummary { owner, fence, expires_in_ms }, share)
-                    });
-                    let queue = view.queue.into_iter().map(|waiter| waiter.owner);
-                    (holders.collect(), queue.collect())
-                };
-                replica.read(Consistency::Linearizable, look).await
-            })
-            .await;
-        let came = match answer {
-            Ok(Ok((holders, queue))) => Came::Seen(holders, queue),
-            Ok(Err(_)) | Err(_) => Came::Unknown,
-        };
-        self.complete(call, came);
-    }
-
-    /// Changes the limit of a lock, as an operator does.
-    async fn set_limit(&mut self, lock: u64, limit: u32) {
-        let node = self.any_node();
-        let call = self.begin(node, Wish::of_nobody(lock), Deed::SetLimit(limit));
-        let wanted = Limit::new(limit.into()).expect("within the limits");
-        let answer =
-            self.ask(node, CALL_PATIENCE, move |replica| async move {
-                replica.set_limit(name(lock), wanted).await
-            })
-            .await;
-        let came = came_of(answer, |()| Came::LimitSet);
-        if came == Came::LimitSet {
-            self.limits.insert(lock, limit);
-        }
-        self.complete(call, came);
-    }
-
-    /// Whoever named another limit than the one in force names that one from now on.
-    fn learn(&mut self, lock: u64, came: &Came) {
-        if let Came::Refused(Rejection::LimitConflict { limit: Some(limit) }) = came {
-            self.limits.insert(lock, *limit);
-        }
+        SimRuntime::timeout(patience, Box::pin(asked)).await.unwrap_or(Err(Mute::Lost))
     }
 
     /// Notes that a call begins; until it is complete nobody knows what comes of it.
-    fn begin(&self, node: NodeId, wish: Wish, deed: Deed) -> usize {
-        let Wish { lock, attempt, ttl_ms, share, .. } = wish;
-        let line = Line {
+    fn begin(&self, wish: Wish, deed: Deed) -> Call {
+        self.begin_all(&[wish], &deed)
+    }
+
+    /// The same of a call that is about several locks.
+    fn begin_all(&self, wishes: &[Wish], deed: &Deed) -> Call {
+        let node = self.any_node();
+        let mut history = self.history.lock().expect("one thread");
+        let first = history.len();
+        history.extend(wishes.iter().map(|wish| Line {
             client: self.id,
             node,
-            lock,
-            attempt,
-            share,
-            deed,
-            ttl_ms,
+            lock: wish.lock,
+            attempt: wish.attempt,
+            owner: wish.owner(),
+            session: wish.session,
+            share: wish.share,
+            deed: deed.clone(),
+            ttl_ms: wish.ttl_ms,
             invoked: now(),
             returned: Nanos::MAX,
             came: Came::Unknown,
-        };
-        let mut history = self.history.lock().expect("one thread");
-        history.push(line);
-        history.len() - 1
+        }));
+        Call { node, lines: first..history.len(), is_doubled: AtomicBool::new(false) }
     }
 
     /// Notes what came of a call.
-    fn complete(&self, call: usize, came: Came) {
+    fn complete(&self, call: &Call, came: &Came) {
+        self.complete_each(call, |_| came.clone());
+    }
+
+    /// The same where it is told of each lock.
+    fn complete_each(&self, call: &Call, came: impl Fn(&Line) -> Came) {
         let mut history = self.history.lock().expect("one thread");
-        if self.is_doubled.swap(false, Ordering::Relaxed) {
-            // What the copy comes to, nobody will know.
-            let copy = history[call].clone();
-            history.push(copy);
-        }
-        let line = &mut history[call];
-        (line.returned, line.came) = (now(), came);
-        executor::tell(|| {
-            let Line { client, node, lock, attempt, deed, invoked, returned, came, .. } = line;
-            let took = returned.saturating_sub(*invoked) / 1_000;
-            format!("client {client} at node {node}, {took} us: {deed:?} lock-{lock} {attempt:?} => {came:?}")
-        });
-    }
-
-    fn new_wish(&mut self, lock: u64, holding: Holding) -> Wish {
-        let is_patient = one_in(12);
-        let wait_ms = if is_patient { 15_000 } else { pick(&[0, 800, 4_000]) };
-        let ttl_ms = if one_in(if is_patient { 2 } else { 15 }) { 5_000 } else { pick(&[400, 1_000, 2_500]) };
-        let share = holding.wish(self.limits.get(&lock).copied());
-        Wish { lock, attempt: self.new_attempt(), ttl_ms, wait_ms, share }
-    }
-
-    /// Works on a few locks until this time.
-    pub(crate) async fn run(mut self, holdings: Vec<Holding>, until: Nanos) {
-        while now() < until {
-            let lock = below(holdings.len() as u64);
-            let holding = holdings[usize::try_from(lock).expect("few")];
-            if let Some(limit) = holding.new_limit() {
-                self.set_limit(lock, limit).await;
+        let is_doubled = call.is_doubled.load(Ordering::Relaxed);
+        for at in call.lines.clone() {
+            if is_doubled {
+                // What the copy comes to, nobody will know.
+                let copy = history[at].clone();
+                history.push(copy);
             }
-            let wish = self.new_wish(lock, holding);
-            if one_in(4) {
-                self.read(wish.lock).await;
-            }
-            if one_in(6) {
-                self.replay().await;
-            }
-            match self.acquire(wish).await {
-                Came::Granted(..) => self.hold(wish, until).await,
-                came => {
-                    self.learn(lock, &came);
-                    SimRuntime::sleep(Duration::from_millis(10 + below(100))).await;
-                }
-            }
-            self.old.push(wish);
-        }
-    }
-
-    /// What a holder does until it releases, vanishes or lets its lease run out. Once it is late it releases.
-    async fn hold(&self, wish: Wish, until: Nanos) {
-        if one_in(25) && now() < until {
-            return SimRuntime::sleep(Duration::from_millis(1_000 + below(4_000))).await; // Nobody hears of it for a while.
-        }
-        let mut holds = true;
-        for _ in 0..below(4) {
-            if now() >= until {
-                break;
-            }
-            // Some renew when it is just too late, or just in time.
-            let pause = if one_in(8) { wish.ttl_ms } else { below(wish.ttl_ms / 2) };
-            SimRuntime::sleep(Duration::from_millis(pause.min(3_000))).await;
-            if holds && one_in(2) {
-                holds = self.renew(wish).await;
-            }
-        }
-        if now() >= until || !one_in(4) {
-            self.release(wish).await;
-        }
-    }
-
-    /// Sends an old request once more, as a middlebox or a forgotten process may do.
-    async fn replay(&self) {
-        let Some(at) = (!self.old.is_empty()).then(|| below(self.old.len() as u64)) else { return };
-        let wish = self.old[usize::try_from(at).expect("few")];
-        match below(3) {
-            0 => drop(self.acquire_once(Wish { wait_ms: 0, ..wish }, None).await),
-            1 => drop(self.renew(wish).await),
-            _ => drop(self.release_once(wish).await),
+            let line = &mut history[at];
+            (line.returned, line.came) = (now(), came(line));
+            executor::tell(|| {
+                let Line { client, node, lock, attempt, deed, invoked, returned, came, .. } = line;
+                let took = returned.saturating_sub(*invoked) / 1_000;
+                format!(
+                    "client {client} at node {node}, {took} us: {deed:?} lock-{lock} {attempt:?} => {came:?}"
+                )
+            });
         }
     }
 
@@ -445,33 +333,49 @@ impl Client {
     ) {
         let wish = loop {
             let share = holding.wish_of_probe(self.limits.get(&lock).copied(), wants_all);
-            let wish = Wish { lock, attempt: self.new_attempt(), ttl_ms: 1_000, wait_ms: 15_000, share };
+            let attempt = self.new_attempt();
+            let wish = Wish { attempt, ttl_ms: 1_000, wait_ms: 15_000, share, ..Wish::of_nobody(lock) };
             let came = self.acquire_once(wish, None).await;
             if matches!(came, Came::Granted(..)) {
                 break wish;
             }
             self.learn(lock, &came);
-            SimRuntime::sleep(Duration::from_millis(50)).await;
+            pause_ms(50).await;
         };
         tell(now());
-        SimRuntime::sleep(Duration::from_millis(50)).await;
+        pause_ms(50).await;
         self.release(wish).await;
     }
+}
+
+/// A lock of those that there are, and what it is used for.
+fn any_lock(holdings: &[Holding]) -> (u64, Holding) {
+    let lock = below(holdings.len() as u64);
+    (lock, holdings[usize::try_from(lock).expect("few")])
+}
+
+/// The key of the session that an attempt's token would open.
+fn session_key(attempt: AttemptKey) -> SessionKey {
+    SessionKey(attempt.0)
 }
 
 fn pick(choices: &[u64]) -> u64 {
     choices[usize::try_from(below(choices.len() as u64)).expect("few")]
 }
 
-fn came_of_acquire(answer: Result<Result<Acquired, CallFailure>, Mute>) -> Came {
+async fn pause_ms(ms: u64) {
+    SimRuntime::sleep(Duration::from_millis(ms)).await;
+}
+
+fn came_of_acquire<G>(answer: Heard<Acquired<G>>, told: impl FnOnce(G) -> Came) -> Came {
     came_of(answer, |acquired| match acquired {
-        Acquired::Granted(grant) => Came::Granted(grant.fence.0, grant.expires_in_ms),
+        Acquired::Granted(grant) => told(grant),
         Acquired::WaitTimeout => Came::WaitTimeout,
         Acquired::Ended(rejection) => Came::Refused(rejection),
     })
 }
 
-fn came_of<T>(answer: Result<Result<T, CallFailure>, Mute>, told: impl FnOnce(T) -> Came) -> Came {
+fn came_of<T>(answer: Heard<T>, told: impl FnOnce(T) -> Came) -> Came {
     match answer {
         Err(Mute::Lost) => Came::Unknown,
         Err(Mute::NotConnected) => Came::NotDone,

@@ -1,7 +1,7 @@
 //! Ways of holding: what the clients of a run use a lock for, and how much of it each attempt asks for.
 //!
 //! A run uses each lock in one way. A further way of holding is a variant of [`Holding`] that [`Holding::draw`] draws; what
-//! its attempts ask for is said here, what its clients do with what they hold in `clients.rs`.
+//! its attempts ask for is said here, what its clients do with what they hold in `clients`.
 
 use holdfast_core::{Permits, Share};
 
@@ -16,6 +16,8 @@ pub(crate) enum Holding {
     ReadersAndWriters,
     /// They count permits: so many at first.
     Permits { limit: u32 },
+    /// Each wants to lead, says something, and may choose its successor.
+    Election,
 }
 
 /// An operator sets limits up to this one.
@@ -24,8 +26,9 @@ const LIMIT_SET_MAX: u64 = 6;
 impl Holding {
     /// Most locks are held alone.
     pub(crate) fn draw(mut below: impl FnMut(u64) -> u64) -> Self {
-        match below(5) {
+        match below(6) {
             0 => Self::ReadersAndWriters,
+            5 => Self::Election,
             1 => Self::Permits { limit: [2, 3, 5][usize::try_from(below(3)).expect("few")] },
             _ => Self::Alone,
         }
@@ -34,7 +37,7 @@ impl Holding {
     /// What one more attempt asks for. `known` is the limit that its client has heard of last.
     pub(crate) fn wish(self, known: Option<u32>) -> Share {
         match self {
-            Self::Alone => Share::Exclusive,
+            Self::Alone | Self::Election => Share::Exclusive,
             Self::ReadersAndWriters if one_in(3) => Share::Exclusive,
             Self::ReadersAndWriters => Share::Shared,
             Self::Permits { limit } => {
@@ -49,7 +52,7 @@ impl Holding {
     /// What those ask for who wait when the faults are over: one wants all that can be had, the next one as little.
     pub(crate) fn wish_of_probe(self, known: Option<u32>, wants_all: bool) -> Share {
         match (self, wants_all) {
-            (Self::Alone, _) | (Self::ReadersAndWriters, true) => Share::Exclusive,
+            (Self::Alone | Self::Election, _) | (Self::ReadersAndWriters, true) => Share::Exclusive,
             (Self::ReadersAndWriters, false) => Share::Shared,
             (Self::Permits { limit }, wants_all) => {
                 let limit = known.unwrap_or(limit);

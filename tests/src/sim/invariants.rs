@@ -1,15 +1,22 @@
 //! What must hold of every run: one file for each, with a bad history of its own that it must find.
 
+pub(super) mod asked;
+mod deadlocks;
+mod elections;
 mod expiry_bound;
 mod gone_waiters;
 mod grants;
 mod healing;
+mod many;
 mod outcomes;
+mod presence;
 mod queue_order;
 mod replicas_equal;
 #[cfg(test)]
 mod sample;
+mod sessions;
 pub(super) mod shares;
+mod terms;
 mod told;
 
 use std::fmt;
@@ -52,6 +59,10 @@ pub(crate) fn check(
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));
     violations.extend(queue_order::check(journal));
+    violations.extend(sessions::check(journal));
+    violations.extend(many::check(journal));
+    violations.extend(elections::check(journal));
+    violations.extend(deadlocks::check(journal));
     violations.extend(gone_waiters::check(journal, probes));
     violations.extend(healing::check(probes));
     violations.extend(replicas_equal::check(journal));

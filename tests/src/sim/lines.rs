@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use holdfast_core::{AttemptKey, HolderSummary, LockName, Owner, Rejection, Share};
+use holdfast_core::{AttemptKey, HolderSummary, LockName, Owner, Rejection, SessionRef, Share};
 use holdfast_replica::world::NodeId;
 
 use super::executor::Nanos;
@@ -10,11 +10,21 @@ use super::executor::Nanos;
 /// What a client did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    Acquire { wait_ms: u64 },
+    Acquire {
+        wait_ms: u64,
+    },
     Renew,
     Release,
     Read,
     SetLimit(u32),
+    /// Says something else about the holder.
+    Proclaim,
+    /// Makes a candidate the next leader.
+    HandOver,
+    /// A line for each hold that the session is known to keep.
+    RenewSession,
+    /// A line for each attempt that the session may keep.
+    EndSession,
 }
 
 /// What came of it.
@@ -34,13 +44,17 @@ pub(crate) enum Came {
     Unknown,
 }
 
-/// One line of the history; times are true ones.
+/// One line of the history; times are true ones. A call for many locks has a line for each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) client: u64,
     pub(crate) node: NodeId,
     pub(crate) lock: u64,
     pub(crate) attempt: AttemptKey,
+    /// The public label.
+    pub(crate) owner: Owner,
+    /// What keeps it, if it is no lease of its own.
+    pub(crate) session: Option<SessionRef>,
     /// What an acquire asks for; of no meaning elsewhere.
     pub(crate) share: Share,
     pub(crate) deed: Deed,
@@ -53,10 +67,24 @@ pub(crate) struct Line {
 /// All that happened.
 pub(crate) type History = Arc<Mutex<Vec<Line>>>;
 
-/// The public name of an attempt: whose and which.
+/// The public name of an attempt: whose and which, and which of many.
 pub(crate) fn label(attempt: &AttemptKey) -> String {
     let number = |at: usize| u16::from_be_bytes([attempt.0[at], attempt.0[at + 1]]);
-    format!("c{}-{}", number(0), number(2))
+    let whole = format!("c{}-{}", number(0), number(2));
+    match attempt.0[4] {
+        0 => whole,
+        part => format!("{whole}.{part}"),
+    }
+}
+
+/// Whether an attempt at a lock is part of one at many.
+pub(crate) fn is_part(attempt: &AttemptKey) -> bool {
+    attempt.0[4] != 0
+}
+
+/// The label that several attempts of a client share.
+pub(crate) fn client_label(client: u64) -> Owner {
+    Owner::new(&format!("c{client}")).expect("a short label")
 }
 
 /// The name of a numbered lock.

@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::faults::{Aim, DiskTrouble, Fault, Moment, Who};
+use super::habit::Habit;
 use super::holding::Holding;
 
 /// What kinds of faults a run draws from.
@@ -69,6 +70,8 @@ pub struct Plan {
     pub(crate) tuning: Tuning,
     /// Of each lock.
     pub(crate) holdings: Vec<Holding>,
+    /// Of each client.
+    pub(crate) habits: Vec<Habit>,
 }
 
 /// Sizes that are megabytes in service and have to come into play within seconds here.
@@ -121,7 +124,7 @@ impl Plan {
             Draw { chance: SmallRng::seed_from_u64(seed ^ 0x0070_6c61_6e00), nodes: 3, clients: 0 };
         draw.nodes = if draw.one_in(4) { 5 } else { 3 };
         draw.clients = 3 + draw.below(6);
-        let locks = 1 + draw.below(3);
+        let locks = 1 + draw.below(4);
         let is_long = draw.one_in(12);
         let faults_ms = if is_long { 40_000 } else { 6_000 + 1_000 * draw.below(15) };
         let tuning = Tuning {
@@ -145,8 +148,9 @@ impl Plan {
             at_ms += if draw.one_in(6) { 1_500 + draw.below(2_500) } else { 30 + draw.below(900) };
         }
         let holdings = (0..locks).map(|_| Holding::draw(|bound| draw.below(bound))).collect();
+        let habits = (0..draw.clients).map(|_| Habit::draw(|bound| draw.below(bound))).collect();
         let (nodes, clients) = (draw.nodes, draw.clients);
-        Self { seed, profile, nodes, clients, locks, faults_ms, steps, tuning, holdings }
+        Self { seed, profile, nodes, clients, locks, faults_ms, steps, tuning, holdings, habits }
     }
 
     /// What its locks are used for.

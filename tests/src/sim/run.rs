@@ -105,9 +105,8 @@ fn run(plan: &Plan) -> Report {
     }
     world.advance(FORMING);
     let faults_end = FORMING + plan.faults_ms * MS;
-    for number in 0..plan.clients {
-        let id = FIRST_CLIENT + number;
-        executor::spawn_on(id, world.client(id).run(plan.holdings(), faults_end));
+    for (id, habit) in (FIRST_CLIENT..FIRST_CLIENT + plan.clients).zip(&plan.habits) {
+        executor::spawn_on(id, world.client(id).run(*habit, plan.holdings(), faults_end));
     }
     for step in &plan.steps {
         world.agenda.insert((FORMING + step.at_ms * MS, world.agenda_number), step.fault.clone());

@@ -1,9 +1,12 @@
 //! What a journal shows that a run has come across.
 
+mod belonging;
+
 use std::collections::BTreeMap;
 
-use holdfast_core::{Acquire, Answer, AttemptKey, Cause, Event, Happening, LockName, Op, Share};
+use holdfast_core::{Answer, AttemptKey, Cause, Event, Happening, LockName, Op, Share};
 
+use super::invariants::asked::{Wanted, wanted};
 use super::invariants::shares::{Shares, Users};
 use super::journal::{Entry, Journal};
 use super::sometimes::saw;
@@ -14,6 +17,7 @@ const INSTANT_MS: u64 = 20;
 /// Counts what it shows.
 pub(crate) fn note(journal: &Journal) {
     note_shares(journal);
+    belonging::note(journal);
     let mut queued_in: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     let mut deadlines: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     for entry in journal.entries.values() {
@@ -32,12 +36,9 @@ pub(crate) fn note(journal: &Journal) {
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            if let (
-                Op::Acquire(Acquire { key, .. }) | Op::AcquireShare(Acquire { key, .. }, _),
-                Ok(Answer::Granted(_)),
-            ) = (op, outcome)
-                && !entry.events.iter().any(|event| event.key == *key)
-            {
+            let is_granted = matches!(outcome, Ok(Answer::Granted(_) | Answer::GrantedMany(_)));
+            let is_old = |wanted: Wanted<'_>| !entry.events.iter().any(|event| event.key == wanted.key);
+            if is_granted && wanted(op).any(is_old) {
                 saw("a retry answered from memory");
             }
         }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Everything that the mixed profile has to come across.
-pub const ALL: [&str; 29] = [
+pub const ALL: [&str; 42] = [
     "a grant from the queue after a failover",
     "a retry answered from memory",
     "a snapshot installed under load",
@@ -34,6 +34,19 @@ pub const ALL: [&str; 29] = [
     "a reader queued behind a writer that waited for readers",
     "a large request was served while small ones waited behind it",
     "a limit changed under load",
+    "a session ended with holds and waits",
+    "a session expired with holds",
+    "a session expired with waits",
+    "a session waited for what it held itself",
+    "a grant to a session from the queue",
+    "many locks granted at once from their queues",
+    "a free lock kept for one who waits for many",
+    "many grants taken back at once",
+    "a deadlock refused",
+    "a deadlock refused to one who asks for many or in a session",
+    "a hand-over past those in front",
+    "a hand-over refused for want of the candidate",
+    "a value proclaimed while others campaign",
 ];
 
 /// How often each was seen.

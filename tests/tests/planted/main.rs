@@ -60,6 +60,16 @@ found! {
     small_requests_that_are_served_before_a_large_one: SmallRequestsServedFirst in Mixed;
     a_limit_that_conflicts_and_is_not_noticed: LimitConflictUnnoticed in Mixed;
     an_expiry_that_ends_all_shares: ExpiryEndsAllShares in Mixed;
+    a_session_whose_end_frees_one_hold_of_several: SessionEndFreesHalf in Mixed;
+    a_session_that_is_let_in_amid_its_own_end: SessionEndLetsItselfIn in Mixed;
+    a_session_that_one_of_its_waiters_extends: SessionExtendedByWaiter in Mixed;
+    an_attempt_at_many_that_is_granted_one_of_them: ManyGrantedInHalf in Mixed;
+    a_renewal_of_many_that_renews_the_first: RenewalOfManyRenewsFirst in Mixed;
+    a_cycle_that_is_seen_in_one_order_of_arrival: CycleSeenInOneOrder in Mixed;
+    cycles_through_attempts_at_many_that_are_not_seen: CyclesThroughManyUnseen in Mixed;
+    a_leader_that_leads_on_beside_its_successor: HandOverKeepsOldLeader in Mixed;
+    a_lead_that_goes_to_another_than_the_chosen_one: HandOverToAnyCandidate in Mixed;
+    a_proclamation_that_renews: ProclaimRenews in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {

@@ -215,6 +215,11 @@ impl Naive {
             }
             if self.attempts[at].homes.is_empty() {
                 self.end_all(at, Cause::Abandoned);
+            } else if self.attempts[at].deadline().is_some() && !self.attempts[at].holds() {
+                // It may be there no more.
+                for part in self.parts_of(at) {
+                    self.hand_over(&self.attempts[part].asked.lock.clone());
+                }
             }
         }
     }

@@ -140,6 +140,21 @@ fn an_absent_one_keeps_nobody_out_of_a_free_lock_and_gets_all_when_it_is_back() 
 }
 
 #[test]
+fn a_lock_that_was_kept_free_goes_on_when_the_last_call_at_a_living_node_is_given_up() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "b").ttl_ms(600_000));
+    queued(&mut story, 0, acquire_many(BOB, &["b", "a"]).wait_ms(WAIT_MS));
+    queued(&mut story, 0, acquire_many(BOB, &["b", "a"]).wait_ms(WAIT_MS).through(3));
+    story.queues(0, acquire(CAROL, "a").wait_ms(WAIT_MS));
+    story.kill(2);
+    story.tick(2_500);
+    assert_eq!(story.holder("a"), None);
+    let last = story.last_call_of(&acquire(BOB, "b"));
+    story.abandons(2_500, abandon(BOB, "b").call(last));
+    assert_eq!(story.holder("a").as_deref(), Some("carol"));
+}
+
+#[test]
 fn an_end_of_the_wait_ends_it_in_all_queues() {
     type End = fn(&mut Story);
     let ends: [(End, Cause); 4] = [

@@ -372,3 +372,21 @@ fn a_grant_that_a_nodes_former_start_did_not_claim_says_nothing_of_its_present_o
     assert_eq!(story.holder("db").as_deref(), Some("carol"));
     assert_eq!(story.queue("db"), ["dave"]);
 }
+
+/// The calls that it has left are at a node that is dead.
+#[test]
+fn one_who_is_there_no_more_when_one_of_its_calls_is_given_up_keeps_nobody_out() {
+    let mut story = Story::default();
+    story.grants(0, acquire(ALICE, "db").permits(3, 5).ttl_ms(600_000));
+    story.queues(0, acquire(BOB, "db").permits(4, 5).wait_ms(60_000));
+    story.queues(0, acquire(BOB, "db").permits(4, 5).wait_ms(60_000).through(3));
+    story.queues(0, acquire(CAROL, "db").permits(1, 5).wait_ms(60_000));
+    story.kill(2);
+    story.tick(2_500);
+    assert_eq!(
+        (story.holders("db"), story.queue("db")),
+        (vec!["alice".into()], vec!["bob".into(), "carol".into()])
+    );
+    story.abandons(2_500, abandon(BOB, "db"));
+    assert_eq!(story.holders("db"), ["alice", "carol"]);
+}

@@ -86,15 +86,15 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::UnsupportedMediaType
         // These clients have no sessions, hold one lock at a time and hand nothing over: it would be as wrong as any other
         // field.
-        | ErrorCode::Deadlock
-        | ErrorCode::NoSuchCandidate
-        | ErrorCode::SessionExpired
         | ErrorCode::SessionNotFound
         | ErrorCode::SessionNotYours
         | ErrorCode::SessionFull
         | ErrorCode::AlreadyDone => Some(Code::InvalidArgument),
         ErrorCode::LimitConflict => Some(Code::LimitConflict),
         ErrorCode::NoLimit => Some(Code::NoLimit),
+        ErrorCode::Deadlock => Some(Code::Deadlock),
+        ErrorCode::NoSuchCandidate => Some(Code::NoSuchCandidate),
+        ErrorCode::SessionExpired => Some(Code::SessionExpired),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
     }
 }

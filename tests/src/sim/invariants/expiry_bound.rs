@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Acquire, Answer, AttemptKey, Cause, Happening, Op};
+use holdfast_core::{Answer, AttemptKey, Cause, Happening, Op};
 
 use super::Violation;
+use super::asked::{Asked, wanted};
 use crate::sim::executor::{MS, Nanos};
 use crate::sim::journal::{Entry, Journal};
 
@@ -14,14 +15,17 @@ const NAME: &str = "a lease lasts its time, and no longer than promised";
 const SILENCE_MS_MAX: u64 = 650;
 /// The slowest clock counts this many thousandths.
 const SLOWEST_PER_MILLE: u64 = 975;
+/// For so long clocks that count differently stay close to each other.
+const BEHIND_MS_MAX: u64 = 2_000;
 /// A second, and what a commit takes where disk and network are slow.
 const GRACE: Nanos = 1_200 * MS;
 
-/// A hold as this file understands it.
-struct Lease {
-    ttl_ms: u64,
+/// A span that runs out unless it is renewed: a lease of a hold's own, or a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) ttl_ms: u64,
     /// Cluster time.
-    deadline_ms: u64,
+    pub(super) deadline_ms: u64,
     /// When its last beginning was applied.
     begun: Nanos,
     begun_index: u64,
@@ -29,6 +33,7 @@ struct Lease {
 
 pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let asked = Asked::of(journal);
     let mut leases: BTreeMap<AttemptKey, Lease> = BTreeMap::new();
     for entry in journal.entries.values() {
         let mut found = |what: String| {
@@ -36,7 +41,8 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
         };
         for event in &entry.events {
             match event.what {
-                Happening::Acquired { ttl, .. } => {
+                // A session's own time is looked at where sessions are.
+                Happening::Acquired { ttl, .. } if asked.session_of(&event.key).is_none() => {
                     leases.insert(event.key, begin(entry, ttl.ms()));
                 }
                 Happening::Ended { fence, cause, .. } => {
@@ -52,18 +58,20 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
                         found(format!("fence {fence} ended {} ms later than promised", late / MS));
                     }
                 }
-                Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
+                Happening::Acquired { .. }
+                | Happening::Queued
+                | Happening::Left(_)
+                | Happening::Changed { .. } => {}
             }
         }
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            let (Op::Renew { key, .. }
-            | Op::Acquire(Acquire { key, .. })
-            | Op::AcquireShare(Acquire { key, .. }, _)) = op
-            else {
+            if !matches!(outcome, Ok(Answer::Granted(_) | Answer::GrantedMany(_))) {
                 continue;
-            };
-            if let (Ok(Answer::Granted(_)), Some(lease)) = (outcome, leases.get_mut(key)) {
-                *lease = begin(entry, lease.ttl_ms);
+            }
+            for key in renewed(op, &asked) {
+                if let Some(lease) = leases.get_mut(&key) {
+                    *lease = begin(entry, lease.ttl_ms);
+                }
             }
         }
         for (key, lease) in &leases {
@@ -77,13 +85,22 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
     violations
 }
 
-fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
+/// Whose leases an operation sets to their TTL again.
+fn renewed(op: &Op, asked: &Asked<'_>) -> Vec<AttemptKey> {
+    match op {
+        Op::Renew { key, .. } => vec![*key],
+        Op::RenewMany { key, named, .. } => asked.parts(key, named.as_ref()),
+        op => wanted(op).map(|wanted| wanted.key).collect(),
+    }
+}
+
+pub(super) fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
     let deadline_ms = entry.cluster_ms + ttl_ms;
     Lease { ttl_ms, deadline_ms, begun: entry.first_at, begun_index: entry.index }
 }
 
 /// By how much it was too late, in true time; none if it was not.
-fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
+pub(super) fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
     let longest = lease.ttl_ms * MS * 1_000 / SLOWEST_PER_MILLE;
     let (mut excused, mut last, mut term) = (GRACE, lease.begun, None);
     for entry in journal.entries.range(lease.begun_index..=end.index).map(|(_, entry)| entry) {
@@ -95,8 +112,20 @@ fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
         excused += GRACE * term.map_or(0, |term| entry.term - term);
         (last, term) = (entry.first_at, Some(entry.term));
     }
-    let due = lease.begun + longest + excused;
+    let due = lease.begun + longest + excused + delay_of_commit(journal, end);
     (end.first_at > due).then(|| end.first_at - due)
+}
+
+/// How much longer this entry took from its leader's clock to the first replica than the quickest of those right behind it:
+/// for so long its leader was not heard.
+fn delay_of_commit(journal: &Journal, entry: &Entry) -> Nanos {
+    let took = |entry: &Entry| i128::from(entry.first_at) - i128::from(entry.cluster_ms * MS);
+    let behind = journal.entries.range(entry.index + 1..).map(|(_, behind)| behind);
+    let behind = behind.take_while(|behind| {
+        behind.term == entry.term && behind.first_at <= entry.first_at + BEHIND_MS_MAX * MS
+    });
+    let quickest = behind.map(took).min().unwrap_or(took(entry));
+    Nanos::try_from(took(entry) - quickest).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -140,5 +169,25 @@ mod tests {
             entry.cluster_ms /= 4; // A clock that counts a quarter.
         }
         assert!(check(&journal)[0].what.contains("later than promised"));
+    }
+
+    #[test]
+    fn an_expiry_that_took_long_to_be_committed_is_excused() {
+        let found = |behind: bool| {
+            // True time, and the leader's.
+            let mut times =
+                vec![(0, 0), (600, 600), (1_200, 900), (1_800, 910), (2_400, 920), (3_000, 1_100)];
+            times.extend(behind.then_some((3_010, 3_005)));
+            let mut rows: Vec<_> = times.iter().map(|(at_ms, _)| (*at_ms, vec![], vec![])).collect();
+            rows[0].2 = vec![acquired(1, 1, false)];
+            rows[5].2 = vec![ended(1, 1, Cause::Expired)];
+            let mut journal = journal(rows);
+            for (entry, (_, cluster_ms)) in journal.entries.values_mut().zip(times) {
+                entry.cluster_ms = cluster_ms;
+            }
+            check(&journal)
+        };
+        assert_eq!(found(true), []);
+        assert!(found(false)[0].what.contains("later than promised"));
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_core::{AttemptKey, Event, Happening, Home, NodeId, Op};
 
 use super::Violation;
+use super::asked::{Asked, wanted};
 use crate::sim::executor::{MS, Nanos};
 use crate::sim::journal::{Entry, Journal};
 use crate::sim::lines::name;
@@ -23,19 +24,20 @@ const SILENCE_MAX: Nanos = 650 * MS;
 
 pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let asked = &Asked::of(journal);
     let mut locks: Vec<_> = probes.iter().map(|probe| (probe.lock, probe.asked, probe.granted)).collect();
     locks.sort_unstable_by_key(|(lock, _, granted)| (*lock, granted.unwrap_or(Nanos::MAX)));
     locks.dedup_by_key(|(lock, ..)| *lock);
-    for (lock, asked, granted) in locks {
-        let served = granted.unwrap_or(asked + crate::sim::run::HEALING);
-        let cost = longest_cost(journal, lock, asked, served);
+    for (lock, since, granted) in locks {
+        let served = granted.unwrap_or(since + crate::sim::run::HEALING);
+        let cost = longest_cost(journal, asked, lock, since, served);
         if cost > COST_MAX {
             let what = format!("lock-{lock} was given to those who have gone for {} ms", cost / MS);
             violations.push(Violation::new(NAME, what));
         }
     }
     violations.extend(journal.events().filter_map(|(entry, event)| {
-        let cost = cost_of_unclaimed(journal, entry, event).filter(|cost| *cost > COST_MAX)?;
+        let cost = cost_of_unclaimed(journal, asked, entry, event).filter(|cost| *cost > COST_MAX)?;
         let what = format!(
             "{} was left to {:?}, who had gone, for {} ms",
             event.lock.as_str(),
@@ -49,7 +51,7 @@ pub(crate) fn check(journal: &Journal, probes: &[Probe]) -> Vec<Violation> {
 
 /// How long a grant from the queue lasted whose waiter's node was down when it was made, under one leader that served. None
 /// if it is no such grant.
-fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Option<Nanos> {
+fn cost_of_unclaimed(journal: &Journal, asked: &Asked<'_>, granted: &Entry, event: &Event) -> Option<Nanos> {
     let Happening::Acquired { from_queue: true, .. } = event.what else { return None };
     let home = event.home?;
     let is_down = |(node, from, until): &(u64, Nanos, Nanos)| {
@@ -57,13 +59,13 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
     };
     journal.downs.iter().find(|down| is_down(down))?;
     // Its client may have come back elsewhere in the same entry.
-    if granted.ops.iter().any(|op| is_about(op, &event.key)) {
+    if granted.ops.iter().any(|op| is_about(op, &event.key, asked)) {
         return None;
     }
     let (mut last, mut excused) = (granted.first_at, 0);
     for entry in journal.entries.range(granted.index + 1..).map(|(_, entry)| entry) {
         // Or later.
-        if entry.term != granted.term || entry.ops.iter().any(|op| is_about(op, &event.key)) {
+        if entry.term != granted.term || entry.ops.iter().any(|op| is_about(op, &event.key, asked)) {
             return None;
         }
         excused += entry.first_at.saturating_sub(last).saturating_sub(SILENCE_MAX);
@@ -76,39 +78,22 @@ fn cost_of_unclaimed(journal: &Journal, granted: &Entry, event: &Event) -> Optio
     None
 }
 
-fn is_about(op: &Op, attempt: &AttemptKey) -> bool {
+fn is_about(op: &Op, attempt: &AttemptKey, asked: &Asked<'_>) -> bool {
     match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
-            acquire.key == *attempt
-        }
         Op::Renew { key, .. }
         | Op::Release { key, .. }
         | Op::Proclaim { key, .. }
         | Op::HandOver { key, .. } => key == attempt,
-        // Nobody here asks for many.
-        Op::AcquireMany(_)
-        | Op::RenewMany { .. }
-        | Op::ReleaseMany { .. }
-        | Op::Abandon { .. }
-        | Op::Unclaim { .. }
-        | Op::Vouch { .. }
-        | Op::Register { .. }
-        | Op::Found { .. }
-        | Op::SetLimit { .. }
-        | Op::OpenSession { .. }
-        | Op::RenewSession(_)
-        | Op::EndSession(_)
-        | Op::ForceRelease { .. }
-        | Op::ForceLeave { .. }
-        | Op::TellWallClock { .. }
-        | Op::AcquireOnTerms(_)
-        | Op::ReleaseDone { .. } => false,
+        Op::RenewMany { key, named, .. } | Op::ReleaseMany { key, named } => {
+            asked.parts(key, named.as_ref()).contains(attempt)
+        }
+        op => wanted(op).any(|wanted| wanted.key == *attempt),
     }
 }
 
 /// The longest time, once a leader has settled, for which grants to those who had gone kept the lock from somebody who is
 /// there: from the first of them until one who is there is let in, or until only others hold the lock.
-fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Nanos {
+fn longest_cost(journal: &Journal, asked: &Asked<'_>, lock: u64, healed: Nanos, until: Nanos) -> Nanos {
     let (lock, boots) = (name(lock), last_boots(journal));
     let is_gone = |home: Home| boots.get(&home.node).is_some_and(|last| home.boot < *last);
     let within = |since: Nanos, at: Nanos| at.min(until).saturating_sub(since.max(healed + SETTLING));
@@ -124,7 +109,7 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
                 if entry.first_at > healed
                     && Some(entry.term) == last_term
                     && event.home.is_some_and(is_gone)
-                    && !asks_again(journal, entry, event) =>
+                    && !asks_again(journal, asked, entry, event) =>
             {
                 gone.insert(fence);
                 cost_since.get_or_insert(entry.first_at);
@@ -151,22 +136,23 @@ fn longest_cost(journal: &Journal, lock: u64, healed: Nanos, until: Nanos) -> Na
 }
 
 /// Whether the client of a grant was heard of in the entry that granted it, or later.
-fn asks_again(journal: &Journal, granted: &Entry, event: &Event) -> bool {
+fn asks_again(journal: &Journal, asked: &Asked<'_>, granted: &Entry, event: &Event) -> bool {
     let since = journal.entries.range(granted.index..).map(|(_, entry)| entry);
-    since.flat_map(|entry| &entry.ops).any(|op| is_about(op, &event.key))
+    since.flat_map(|entry| &entry.ops).any(|op| is_about(op, &event.key, asked))
 }
 
 /// The last start of each node that has spoken.
 fn last_boots(journal: &Journal) -> BTreeMap<NodeId, u32> {
     let mut boots: BTreeMap<NodeId, u32> = BTreeMap::new();
     for op in journal.entries.values().flat_map(|entry| &entry.ops) {
-        let (node, boot) = match op {
-            Op::Vouch { node, boot } => (*node, *boot),
-            Op::Acquire(acquire) | Op::AcquireShare(acquire, _) => (acquire.home.node, acquire.home.boot),
-            _ => continue,
+        let spoke = match op {
+            Op::Vouch { node, boot } => Some((*node, *boot)),
+            op => wanted(op).next().map(|wanted| (wanted.home.node, wanted.home.boot)),
         };
-        let last = boots.entry(node).or_default();
-        *last = boot.max(*last);
+        if let Some((node, boot)) = spoke {
+            let last = boots.entry(node).or_default();
+            *last = boot.max(*last);
+        }
     }
     boots
 }

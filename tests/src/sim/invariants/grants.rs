@@ -1,16 +1,17 @@
 //! Never more grants of a lock at a time than fit beside each other: one alone, several that share it, or as many permits
 //! as its limit says, which all name; fences that only go up; and no ending that nobody asked for.
 
-use holdfast_core::{Answer, AttemptKey, Cause, Event, Happening, Op};
+use holdfast_core::{Answer, AttemptKey, Cause, Event, Fence, Happening, LockName, Op};
 
 use super::Violation;
-use super::shares::Shares;
+use super::asked::Asked;
+use super::shares::{Shares, Users};
 use crate::sim::journal::{Entry, Journal};
 
 const NAME: &str = "never more grants than fit, with a higher fence each";
 
 pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
-    let mut model = Model::default();
+    let mut model = Model { asked: Asked::of(journal), ..Model::default() };
     for entry in journal.entries.values() {
         model.shares.begin(entry);
         for event in &entry.events {
@@ -27,6 +28,7 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
 
 #[derive(Default)]
 struct Model<'a> {
+    asked: Asked<'a>,
     shares: Shares<'a>,
     highest: u64,
     violations: Vec<Violation>,
@@ -54,7 +56,7 @@ impl<'a> Model<'a> {
                 if !self.shares.take(event) {
                     self.found(entry, format!("fence {fence} of {lock} ends without having held it"));
                 }
-                if cause == Cause::Released && !is_released(entry, &event.key) {
+                if cause == Cause::Released && !self.is_released(entry, &event.key) {
                     self.found(entry, format!("fence {fence} of {lock} is released by somebody else"));
                 }
             }
@@ -88,21 +90,41 @@ impl<'a> Model<'a> {
 
     fn look_at_renewals(&mut self, entry: &Entry) {
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            let (Op::Renew { lock, key, .. }, Ok(Answer::Granted(grant))) = (op, outcome) else { continue };
-            // Within the entry others may have followed: the events say so.
-            let held_here = entry.events.iter().any(|event| event.key == *key);
-            let is_it = |(holder, fence, _): &(AttemptKey, u64, _)| (holder, *fence) == (key, grant.fence.0);
-            let holds = self.shares.of(lock).is_some_and(|users| users.holders.iter().any(is_it));
-            if !holds && !held_here {
-                let lock = lock.as_str();
-                self.found(entry, format!("fence {} of {lock} is renewed without holding it", grant.fence));
+            let renewed = match (op, outcome) {
+                (Op::Renew { lock, .. } | Op::Proclaim { lock, .. }, Ok(Answer::Granted(grant))) => {
+                    vec![(lock, grant.fence)]
+                }
+                (Op::RenewMany { .. }, Ok(Answer::GrantedMany(grant))) => {
+                    grant.fences.iter().map(|(lock, fence)| (lock, *fence)).collect()
+                }
+                _ => continue,
+            };
+            for (lock, fence) in renewed {
+                if !self.is_held(entry, lock, fence) {
+                    let lock = lock.as_str();
+                    self.found(entry, format!("fence {fence} of {lock} is renewed without holding it"));
+                }
             }
         }
     }
-}
 
-fn is_released(entry: &Entry, key: &AttemptKey) -> bool {
-    entry.ops.iter().any(|op| matches!(op, Op::Release { key: released, .. } if released == key))
+    /// Whether a hold is there behind an entry, or was within it: others may have followed.
+    fn is_held(&self, entry: &Entry, lock: &LockName, fence: Fence) -> bool {
+        let has_ended = |event: &Event| {
+            let is_it = matches!(event.what, Happening::Ended { fence: ended, .. } if ended == fence);
+            is_it && event.lock == *lock
+        };
+        let holds = |users: &Users| users.holders.iter().any(|(_, held, _)| *held == fence.0);
+        self.shares.of(lock).is_some_and(holds) || entry.events.iter().any(has_ended)
+    }
+
+    fn is_released(&self, entry: &Entry, key: &AttemptKey) -> bool {
+        entry.ops.iter().any(|op| match op {
+            Op::Release { key: released, .. } => released == key,
+            Op::ReleaseMany { key: whole, named } => self.asked.parts(whole, named.as_ref()).contains(key),
+            _ => false,
+        })
+    }
 }
 
 #[cfg(test)]

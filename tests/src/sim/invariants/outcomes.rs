@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_core::{AttemptKey, Cause, Happening, Op, Outcome};
 
 use super::Violation;
+use super::asked::{Asked, wanted};
 use crate::sim::executor::Nanos;
 use crate::sim::journal::Journal;
 use crate::sim::lines::{Came, Deed, Line, name};
@@ -16,9 +17,8 @@ const NAME: &str = "what was told agrees with what was applied";
 /// What was applied for one attempt.
 #[derive(Debug, Default)]
 struct Applied {
-    acquires: bool,
-    releases: bool,
-    renewals: bool,
+    /// What was asked of it.
+    kinds: BTreeSet<Kind>,
     /// Fences of its grants that were not taken back.
     fences: BTreeSet<u64>,
 }
@@ -36,11 +36,7 @@ pub(crate) fn check(journal: &Journal, lines: &[Line], doubled: &[Nanos]) -> Vec
     }
     for ((key, kind), lines) in by_call(lines) {
         let applied = applied.get(&key).unwrap_or(&nothing);
-        let is_there = match kind {
-            Kind::Acquire => applied.acquires,
-            Kind::Renew => applied.renewals,
-            Kind::Release => applied.releases,
-        };
+        let is_there = applied.kinds.contains(&kind);
         let is_doubled = |line: &&Line| doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
         if is_there && lines.iter().all(|line| line.came == Came::NotDone && !is_doubled(line)) {
             let what = format!("{kind:?} of {key:?} was done, although its client was told that it was not");
@@ -82,6 +78,10 @@ enum Kind {
     Acquire,
     Renew,
     Release,
+    Proclaim,
+    HandOver,
+    RenewSession,
+    EndSession,
 }
 
 fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
@@ -91,6 +91,10 @@ fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
             Deed::Acquire { .. } => Kind::Acquire,
             Deed::Renew => Kind::Renew,
             Deed::Release => Kind::Release,
+            Deed::Proclaim => Kind::Proclaim,
+            Deed::HandOver => Kind::HandOver,
+            Deed::RenewSession => Kind::RenewSession,
+            Deed::EndSession => Kind::EndSession,
             Deed::Read | Deed::SetLimit(_) => continue,
         };
         calls.entry((line.attempt, kind)).or_default().push(line);
@@ -99,31 +103,12 @@ fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
 }
 
 fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
+    let asked = Asked::of(journal);
     let mut applied: BTreeMap<AttemptKey, Applied> = BTreeMap::new();
     for entry in journal.entries.values() {
         for op in &entry.ops {
-            match op {
-                Op::Acquire(acquire) | Op::AcquireShare(acquire, _) | Op::AcquireInSession(acquire, ..) => {
-                    applied.entry(acquire.key).or_default().acquires = true
-                }
-                Op::Renew { key, .. } => applied.entry(*key).or_default().renewals = true,
-                Op::Release { key, .. } => applied.entry(*key).or_default().releases = true,
-                // Nobody here asks for many.
-                Op::AcquireMany(_)
-                | Op::RenewMany { .. }
-                | Op::ReleaseMany { .. }
-                | Op::Abandon { .. }
-                | Op::Unclaim { .. }
-                | Op::Vouch { .. }
-                | Op::Register { .. }
-                | Op::Found { .. }
-                | Op::SetLimit { .. }
-                // Nobody here leads.
-                | Op::Proclaim { .. }
-                | Op::HandOver { .. }
-                | Op::OpenSession { .. }
-                | Op::RenewSession(_)
-| Op::EndSession(_) | Op::ForceRelease { .. } | Op::ForceLeave { .. } | Op::TellWallClock { .. } | Op::AcquireOnTerms(_) | Op::ReleaseDone { .. } => {}
+            for (key, kind) in concerned(op, &asked) {
+                applied.entry(key).or_default().kinds.insert(kind);
             }
         }
         for event in &entry.events {
@@ -144,9 +129,42 @@ fn applied(journal: &Journal) -> BTreeMap<AttemptKey, Applied> {
     applied
 }
 
+/// What an operation asks of which attempts at single locks.
+fn concerned(op: &Op, asked: &Asked<'_>) -> Vec<(AttemptKey, Kind)> {
+    let all = |keys: Vec<AttemptKey>, kind| keys.into_iter().map(|key| (key, kind)).collect();
+    match op {
+        Op::Acquire(_)
+        | Op::AcquireShare(..)
+        | Op::AcquireInSession(..)
+        | Op::AcquireOnTerms(_)
+        | Op::AcquireMany(_) => {
+            all(wanted(op).map(|wanted| wanted.key).collect(), Kind::Acquire)
+        }
+        Op::Renew { key, .. } => vec![(*key, Kind::Renew)],
+        Op::Release { key, .. } | Op::ReleaseDone { key, .. } => vec![(*key, Kind::Release)],
+        Op::Proclaim { key, .. } => vec![(*key, Kind::Proclaim)],
+        Op::HandOver { key, .. } => vec![(*key, Kind::HandOver)],
+        Op::RenewMany { key, named, .. } => all(asked.parts(key, named.as_ref()), Kind::Renew),
+        Op::ReleaseMany { key, named } => all(asked.parts(key, named.as_ref()), Kind::Release),
+        Op::EndSession(session) => all(asked.kept_by(session.id), Kind::EndSession),
+        Op::OpenSession { .. }
+        // Its lines are those of what it was known to keep then: none is about the call itself.
+        | Op::RenewSession(_)
+        | Op::Abandon { .. }
+        | Op::Unclaim { .. }
+        | Op::Vouch { .. }
+        | Op::Register { .. }
+        | Op::Found { .. }
+        | Op::SetLimit { .. }
+        | Op::ForceRelease { .. }
+        | Op::ForceLeave { .. }
+        | Op::TellWallClock { .. } => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{Answer, Limit, Share};
+    use holdfast_core::{Answer, Limit, Owner, Share};
 
     use super::super::sample::{acquire, acquired, ended, journal, key, release};
     use super::*;
@@ -157,6 +175,8 @@ mod tests {
             node: 1,
             lock: 0,
             attempt: key(number),
+            owner: Owner::default(),
+            session: None,
             share: Share::Exclusive,
             deed,
             ttl_ms: 1_000,

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Acquire, AttemptKey, Cause, Happening, Home, LockName, Op, VOUCH_MS};
+use holdfast_core::{AttemptKey, Cause, Happening, Home, LockName, Op};
 
 use super::Violation;
-use super::shares::Shares;
+use super::asked::{Asked, Wanted, wanted};
+use super::presence::{Presence, Unsettled, given_up};
+use super::shares::{Shares, Users};
 use crate::sim::journal::{Entry, Journal};
 use crate::sim::sometimes::saw;
 
@@ -41,17 +43,19 @@ struct Queue {
 #[derive(Default)]
 struct Model<'a> {
     queues: BTreeMap<&'a LockName, Queue>,
+    asked: Asked<'a>,
     shares: Shares<'a>,
-    /// By node: which start of it, and until when its word holds.
-    present: BTreeMap<u64, (u32, u64)>,
+    presence: Presence,
+    /// A lock that its holder has just handed over, past those who wait in front.
+    handed_over: Option<&'a LockName>,
     places: u64,
     violations: Vec<Violation>,
 }
 
 pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
-    let mut model = Model::default();
+    let mut model = Model { asked: Asked::of(journal), ..Model::default() };
     for entry in journal.entries.values() {
-        let unsettled = model.unsettled(entry);
+        let unsettled = model.presence.unsettled(entry, &model.asked);
         model.shares.begin(entry);
         for event in &entry.events {
             model.take(entry, event, &unsettled);
@@ -67,47 +71,12 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
 }
 
 impl<'a> Model<'a> {
-    /// Nodes and attempts of which this entry itself may change whether they are there.
-    fn unsettled(&self, entry: &Entry) -> (Vec<u64>, Vec<AttemptKey>) {
-        let unclaims = entry.ops.iter().any(|op| matches!(op, Op::Unclaim { .. }));
-        let nodes = if unclaims { self.present.keys().copied().collect() } else { Vec::new() };
-        let mut nodes: Vec<u64> = nodes;
-        let mut keys = Vec::new();
-        for op in &entry.ops {
-            match op {
-                Op::Acquire(Acquire { key, home, .. }) | Op::AcquireShare(Acquire { key, home, .. }, _) => {
-                    keys.push(*key);
-                    nodes.extend(self.is_other_boot(home.node.0, home.boot).then_some(home.node.0));
-                }
-                Op::Abandon { key, .. } => keys.push(*key),
-                Op::Vouch { node, boot } => {
-                    nodes.extend(self.is_other_boot(node.0, *boot).then_some(node.0));
-                }
-                _ => {}
-            }
-        }
-        (nodes, keys)
+    fn is_there(&self, waiter: &Waiter, now_ms: u64, unsettled: &Unsettled) -> bool {
+        let speaks = |home: &Home| self.presence.speaks(home, now_ms, unsettled);
+        waiter.counted_homes().iter().any(speaks) && !unsettled.has(&waiter.key)
     }
 
-    fn is_other_boot(&self, node: u64, boot: u32) -> bool {
-        self.present.get(&node).is_some_and(|(known, _)| *known != boot)
-    }
-
-    fn is_there(&self, waiter: &Waiter, now_ms: u64, unsettled: &(Vec<u64>, Vec<AttemptKey>)) -> bool {
-        let speaks = |home: &Home| {
-            let word = self.present.get(&home.node.0);
-            word.is_some_and(|(boot, until)| *boot == home.boot && *until > now_ms)
-                && !unsettled.0.contains(&home.node.0)
-        };
-        waiter.counted_homes().iter().any(speaks) && !unsettled.1.contains(&waiter.key)
-    }
-
-    fn take(
-        &mut self,
-        entry: &'a Entry,
-        event: &'a holdfast_core::Event,
-        unsettled: &(Vec<u64>, Vec<AttemptKey>),
-    ) {
+    fn take(&mut self, entry: &'a Entry, event: &'a holdfast_core::Event, unsettled: &Unsettled) {
         match event.what {
             Happening::Queued => {
                 self.places += 1;
@@ -123,9 +92,15 @@ impl<'a> Model<'a> {
                 let queue = self.queues.entry(&event.lock).or_default();
                 queue.waiting.retain(|_, waiter| waiter.key != event.key);
             }
-            Happening::Acquired { from_queue: false, .. } => self.look_at_newcomer(entry, event, unsettled),
-            Happening::Acquired { from_queue: true, .. } => self.grant(entry, event, unsettled),
+            Happening::Acquired { from_queue, .. } if from_queue || self.is_waiting_part(event) => {
+                self.grant(entry, event, unsettled);
+                self.handed_over = None;
+            }
+            Happening::Acquired { .. } => self.look_at_newcomer(entry, event, unsettled),
             Happening::Ended { cause, .. } => {
+                if cause == Cause::HandedOver {
+                    self.handed_over = Some(&event.lock);
+                }
                 let queue = self.queues.entry(&event.lock).or_default();
                 let granted = queue.granted.iter().position(|(_, waiter)| waiter.key == event.key);
                 let granted = granted.map(|at| queue.granted.remove(at));
@@ -136,13 +111,27 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Of many grants from the queue only the first says so.
+    fn is_waiting_part(&self, event: &holdfast_core::Event) -> bool {
+        let queue = self.queues.get(&event.lock);
+        let waits = |queue: &Queue| queue.waiting.values().any(|waiter| waiter.key == event.key);
+        self.asked.whole_of(&event.key).is_some() && queue.is_some_and(waits)
+    }
+
+    /// Whether one who is part of an attempt at many may rightly wait although there is room for him: he may not be next, or
+    /// there may be none, in another of its locks.
+    fn is_held_up_elsewhere(&self, key: &AttemptKey) -> bool {
+        let Some(whole) = self.asked.whole_of(key) else { return false };
+        self.asked.places(&whole).iter().any(|place| {
+            let next = self.queues.get(&place.lock).and_then(|queue| queue.waiting.values().next());
+            let has_room = |users: &Users| users.has_room_for(self.shares.share_of(&place.key));
+            next.is_none_or(|next| next.key != place.key)
+                || !self.shares.of(&place.lock).is_some_and(has_room)
+        })
+    }
+
     /// Whoever is let in without waiting goes before nobody who waits and is there.
-    fn look_at_newcomer(
-        &mut self,
-        entry: &Entry,
-        event: &holdfast_core::Event,
-        unsettled: &(Vec<u64>, Vec<AttemptKey>),
-    ) {
+    fn look_at_newcomer(&mut self, entry: &Entry, event: &holdfast_core::Event, unsettled: &Unsettled) {
         let waiting = self.queues.get(&event.lock).into_iter().flat_map(|queue| queue.waiting.values());
         let mut there = waiting.filter(|waiter| self.is_there(waiter, entry.cluster_ms, unsettled));
         if let Some(before) = there.next() {
@@ -158,9 +147,10 @@ impl<'a> Model<'a> {
     fn look_at_abandoned(&mut self, entry: &Entry, event: &holdfast_core::Event) {
         let mut waiting = self.queues.get(&event.lock).into_iter().flat_map(|queue| queue.waiting.values());
         let Some(waiter) = waiting.find(|waiter| waiter.key == event.key) else { return };
+        let spokesman = self.asked.spokesman_of(&event.key);
         let is_given_up = |call: &Home| {
             let is_it =
-                |op: &Op| matches!(op, Op::Abandon { key, home, .. } if (key, home) == (&event.key, call));
+                |op: &Op| matches!(op, Op::Abandon { key, home, .. } if (key, home) == (&spokesman, call));
             entry.ops.iter().any(is_it)
         };
         if let Some(other) = waiter.counted_homes().iter().find(|home| !is_given_up(home)) {
@@ -172,12 +162,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn grant(
-        &mut self,
-        entry: &'a Entry,
-        event: &'a holdfast_core::Event,
-        unsettled: &(Vec<u64>, Vec<AttemptKey>),
-    ) {
+    fn grant(&mut self, entry: &'a Entry, event: &'a holdfast_core::Event, unsettled: &Unsettled) {
         let lock = event.lock.as_str();
         let Some(queue) = self.queues.get(&event.lock) else { return };
         let Some((place, waiter)) =
@@ -202,7 +187,9 @@ impl<'a> Model<'a> {
             let what = format!("entry {}: {lock} is granted to {:?} {what}", entry.index, event.key);
             self.violations.push(Violation::new(NAME, what));
         };
-        if let Some(before) = bypassed {
+        // Whom a leader may choose is looked at where elections are.
+        let is_chosen = self.handed_over == Some(&event.lock);
+        if let Some(before) = bypassed.filter(|_| !is_chosen) {
             found(format!("before {before:?}, who came earlier and is there"));
         }
         let queue = self.queues.get_mut(&event.lock).expect("it was there a moment ago");
@@ -211,10 +198,9 @@ impl<'a> Model<'a> {
     }
 
     /// Nobody waits on once its wait is over. (One whose turn came before that may well be let in by the same entry.)
-    fn look_at_waits(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
+    fn look_at_waits(&mut self, entry: &Entry, unsettled: &Unsettled) {
         for (lock, queue) in &mut self.queues {
-            let over =
-                |waiter: &Waiter| waiter.until_ms <= entry.cluster_ms && !unsettled.1.contains(&waiter.key);
+            let over = |waiter: &Waiter| waiter.until_ms <= entry.cluster_ms && !unsettled.has(&waiter.key);
             for waiter in queue.waiting.values().filter(|waiter| over(waiter)) {
                 let (index, lock, key) = (entry.index, lock.as_str(), waiter.key);
                 let late = entry.cluster_ms - waiter.until_ms;
@@ -227,10 +213,14 @@ impl<'a> Model<'a> {
     }
 
     /// A free lock with a waiter who is there does not exist.
-    fn look_at_free_locks(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
+    fn look_at_free_locks(&mut self, entry: &Entry, unsettled: &Unsettled) {
         let is_held = |lock: &LockName| self.shares.of(lock).is_some_and(|users| !users.holders.is_empty());
         let free = self.queues.iter().filter(|(lock, _)| !is_held(lock));
-        let left = free.flat_map(|(lock, queue)| queue.waiting.values().map(move |waiter| (lock, waiter)));
+        // A free lock is kept for one who waits for others, too.
+        let is_next = |waiter: &&Waiter| !self.is_held_up_elsewhere(&waiter.key);
+        let left = free.flat_map(|(lock, queue)| {
+            queue.waiting.values().take_while(is_next).map(move |waiter| (lock, waiter))
+        });
         let left: Vec<_> =
             left.filter(|(_, waiter)| self.is_there(waiter, entry.cluster_ms, unsettled)).collect();
         let say = |(lock, waiter): (&&LockName, &Waiter)| {
@@ -242,12 +232,13 @@ impl<'a> Model<'a> {
     }
 
     /// Whoever is the very first, and there, is let in as soon as there is room; and nobody waits for more than there is.
-    fn look_at_room(&mut self, entry: &Entry, unsettled: &(Vec<u64>, Vec<AttemptKey>)) {
+    fn look_at_room(&mut self, entry: &Entry, unsettled: &Unsettled) {
         let mut found = Vec::new();
         for (lock, users) in self.shares.locks() {
             let Some(queue) = self.queues.get(lock) else { continue };
             let first = queue.waiting.values().next();
             let first = first.filter(|waiter| self.is_there(waiter, entry.cluster_ms, unsettled));
+            let first = first.filter(|waiter| !self.is_held_up_elsewhere(&waiter.key));
             let is_held = !users.holders.is_empty();
             if let Some(first) =
                 first.filter(|first| is_held && users.has_room_for(self.shares.share_of(&first.key)))
@@ -266,67 +257,48 @@ impl<'a> Model<'a> {
 
     /// Whose word holds, and who has come back where, once the entry is applied.
     fn learn(&mut self, entry: &'a Entry) {
-        let until = entry.cluster_ms + VOUCH_MS;
-        for op in &entry.ops {
-            if let Op::Acquire(Acquire { home, .. }) | Op::AcquireShare(Acquire { home, .. }, _) = op
-                && self.is_other_boot(home.node.0, home.boot)
-            {
-                self.vouch(home.node.0, home.boot, 0); // It speaks for the former start no more.
-            }
-            match op {
-                Op::Vouch { node, boot } => self.vouch(node.0, *boot, until),
-                Op::Acquire(Acquire { lock, key, home, wait, .. })
-                | Op::AcquireShare(Acquire { lock, key, home, wait, .. }, _) => {
-                    let Some(queue) = self.queues.get_mut(lock) else { continue };
-                    // One that holds the lock by now vouches for nobody who waits.
-                    let waits = queue.waiting.values().any(|waiter| waiter.key == *key);
-                    let granted = queue.granted.iter_mut().map(|(_, waiter)| waiter);
-                    let waiting = queue.waiting.values_mut();
-                    if let Some(waiter) = waiting.chain(granted).find(|waiter| waiter.key == *key) {
-                        if waiter.homes.last().is_some_and(|last| last.node != home.node) {
-                            saw("a waiter came back through another node");
-                        }
-                        if !waiter.homes.contains(home) {
-                            waiter.homes.push(*home);
-                        }
-                        waiter.until_ms = entry.cluster_ms + wait.ms();
-                        if waits {
-                            self.vouch(home.node.0, home.boot, until);
-                        }
+        for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
+            // One that was refused waits nowhere: it may have queued up anew, elsewhere, in the same entry.
+            for Wanted { lock, key, home, wait_ms, .. } in wanted(op).filter(|_| outcome.is_ok()) {
+                let Some(queue) = self.queues.get_mut(lock) else { continue };
+                let granted = queue.granted.iter_mut().map(|(_, waiter)| waiter);
+                let mut waiters = queue.waiting.values_mut().chain(granted);
+                if let Some(waiter) = waiters.find(|waiter| waiter.key == key) {
+                    if waiter.homes.last().is_some_and(|last| last.node != home.node) {
+                        saw("a waiter came back through another node");
                     }
+                    if !waiter.homes.contains(&home) {
+                        waiter.homes.push(home);
+                    }
+                    waiter.until_ms = entry.cluster_ms + wait_ms;
                 }
-                Op::Abandon { lock, key, home } => {
-                    let Some(queue) = self.queues.get_mut(lock) else { continue };
+            }
+            if let Op::Abandon { key, home, .. } = op {
+                let keys = given_up(key, &self.asked);
+                for queue in self.queues.values_mut() {
                     let granted = queue.granted.iter_mut().map(|(_, waiter)| waiter);
                     let waiters = queue.waiting.values_mut().chain(granted);
-                    for waiter in waiters.filter(|waiter| waiter.key == *key) {
+                    for waiter in waiters.filter(|waiter| keys.contains(&waiter.key)) {
                         waiter.homes.retain(|known| known != home);
                     }
                 }
-                Op::Unclaim { .. } => self.present.clear(), // Whoever it was: they have to speak again.
-                _ => {}
             }
         }
-    }
-
-    fn vouch(&mut self, node: u64, boot: u32, until: u64) {
-        let known = self.present.entry(node).or_default();
-        if boot >= known.0 {
-            *known = (boot, until);
-        }
+        let waits = |key: &AttemptKey| {
+            self.queues.values().any(|queue| queue.waiting.values().any(|waiter| waiter.key == *key))
+        };
+        self.presence.learn(entry, waits);
     }
 }
 
 fn wait_of(entry: &Entry, key: &AttemptKey) -> Option<u64> {
-    entry.ops.iter().rev().find_map(|op| match op {
-        Op::Acquire(acquire) | Op::AcquireShare(acquire, _) if acquire.key == *key => Some(acquire.wait.ms()),
-        _ => None,
-    })
+    let asked = entry.ops.iter().rev().flat_map(wanted);
+    asked.into_iter().find(|wanted| wanted.key == *key).map(|wanted| wanted.wait_ms)
 }
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{Answer, Permits, Share};
+    use holdfast_core::{Answer, Permits, Rejection, Share};
 
     use super::super::sample::{
         Row, acquire, acquire_share, acquired, ended, home, journal, key, left, queued, release, set_limit,
@@ -390,6 +362,19 @@ mod tests {
         };
         assert_eq!(given_up(&[1, 2]), [""; 0]);
         assert!(given_up(&[1])[0].contains("although it waits at node 2, too"));
+    }
+
+    #[test]
+    fn a_call_that_gives_the_place_up_is_no_client_of_the_place_that_is_taken_anew() {
+        let refused = (acquire(2, 2, 1_000, 0), Err(Rejection::QueueFull));
+        let again = (acquire(2, 1, 1_000, 9_000), Ok(Answer::Done));
+        let anew = (15, vec![refused, again], vec![left(2, Cause::WaitTimeout), queued(2)]);
+        let behind = (20, vec![(acquire(3, 2, 1_000, 9_000), Ok(Answer::Done))], vec![queued(3)]);
+        // The second node's word holds, the first one's does not any more.
+        let vouch = Op::Vouch { node: holdfast_core::NodeId(2), boot: 1 };
+        let vouch = (1_900, vec![(vouch, Ok(Answer::Done))], vec![]);
+        let rows = [two_wait(9_000)[..2].to_vec(), vec![anew, behind, vouch, granted(2_500, 3)]].concat();
+        assert_eq!(found(rows), [""; 0]);
     }
 
     fn takes(taken: u64, limit: u64) -> Share {

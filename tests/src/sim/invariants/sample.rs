@@ -1,8 +1,9 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AttemptKey, Cause, ClusterTime, Event, Fence, Happening, Home, Limit, LockName, Metadata,
-    NodeId, Op, Outcome, Owner, Share, Ttl, Wait,
+    Acquire, AcquireMany, Answer, AttemptKey, Cause, ClusterTime, Event, Fence, Grant, Happening, Home, Item,
+    Limit, LockName, Metadata, NodeId, Op, Outcome, Owner, Place, Rejection, SessionGrant, SessionId,
+    SessionKey, SessionRef, Several, Share, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;
@@ -89,8 +90,131 @@ pub(super) fn ended(number: u8, fence: u64, cause: Cause) -> Event {
     event(number, Happening::Ended { fence: Fence(fence), cause, held_ms: 0 })
 }
 
+/// An operation with what came of it.
+pub(super) type Asked = (Op, Outcome);
+
+const SESSION: SessionRef = SessionRef { id: SessionId(7), key: SessionKey([7; 16]) };
+
+fn session(ttl_ms: u64) -> Outcome {
+    let (id, owner, ttl) = (SESSION.id, Owner::default(), Ttl::from_ms(ttl_ms).unwrap());
+    Ok(Answer::Session(SessionGrant { id, owner, ttl, expires_in_ms: ttl_ms }))
+}
+
+/// The only session of the tests.
+pub(super) fn open_session(ttl_ms: u64) -> Asked {
+    let (key, owner, ttl) = (SESSION.key, Owner::default(), Ttl::from_ms(ttl_ms).unwrap());
+    (Op::OpenSession { key, owner, ttl }, session(ttl_ms))
+}
+
+pub(super) fn renew_session(ttl_ms: u64) -> Asked {
+    (Op::RenewSession(SESSION), session(ttl_ms))
+}
+
+pub(super) fn end_session(released: u64) -> Asked {
+    (Op::EndSession(SESSION), Ok(Answer::SessionEnded { released }))
+}
+
+pub(super) fn acquire_in_session(number: u8) -> Asked {
+    (Op::AcquireInSession(attempt(number, 1, 1_000, 9_000), Share::Exclusive, SESSION), Ok(Answer::Done))
+}
+
+/// A lock of its own for each number.
+pub(super) fn lock_of(number: u8) -> LockName {
+    LockName::new(&format!("db-{number}")).unwrap()
+}
+
+/// At the lock of each number, with the key of that number.
+pub(super) fn acquire_many(whole: u8, parts: &[u8]) -> Asked {
+    let item = |number: &u8| Item {
+        place: Place { lock: lock_of(*number), key: key(*number) },
+        share: Share::Exclusive,
+    };
+    let many = AcquireMany {
+        key: key(whole),
+        items: Several::new(parts.iter().map(item).collect()).unwrap(),
+        owner: owner(&whole.to_string()),
+        ttl: Ttl::from_ms(1_000).unwrap(),
+        wait: Wait::from_ms(9_000).unwrap(),
+        home: home(1),
+    };
+    (Op::AcquireMany(many), Ok(Answer::Done))
+}
+
+pub(super) fn renew_many(whole: u8) -> Asked {
+    (Op::RenewMany { key: key(whole), named: None, ttl: None }, Ok(Answer::Done))
+}
+
+/// Takes an event to the lock of this number.
+pub(super) fn at_lock(number: u8, event: Event) -> Event {
+    Event { lock: lock_of(number), ..event }
+}
+
+pub(super) fn queued_of(number: u8) -> Event {
+    at_lock(number, queued(number))
+}
+
+pub(super) fn left_of(number: u8, cause: Cause) -> Event {
+    at_lock(number, left(number, cause))
+}
+
+pub(super) fn acquired_of(number: u8, fence: u64) -> Event {
+    at_lock(number, acquired(number, fence, true))
+}
+
+pub(super) fn ended_of(number: u8, fence: u64, cause: Cause) -> Event {
+    at_lock(number, ended(number, fence, cause))
+}
+
+fn owner(text: &str) -> Owner {
+    Owner::new(text).unwrap()
+}
+
+pub(super) fn campaign(number: u8, label: &str) -> Asked {
+    let candidate = Acquire { owner: owner(label), ..attempt(number, 1, 1_000, 9_000) };
+    (Op::Acquire(candidate), Ok(Answer::Done))
+}
+
+/// The same at another lock.
+pub(super) fn acquire_at(lock: u8, number: u8, label: &str) -> Asked {
+    let wish = Acquire { lock: lock_of(lock), owner: owner(label), ..attempt(number, 1, 9_000, 9_000) };
+    (Op::Acquire(wish), Ok(Answer::Done))
+}
+
+/// The same, refused for a cycle of these locks.
+pub(super) fn deadlock_at(lock: u8, number: u8, label: &str, cycle: &[u8]) -> Asked {
+    let cycle = cycle.iter().map(|number| lock_of(*number)).collect();
+    (acquire_at(lock, number, label).0, Err(Rejection::Deadlock { cycle }))
+}
+
+pub(super) fn hand_over(number: u8, to: &str) -> Asked {
+    let op = Op::HandOver { lock: lock(), key: key(number), to: owner(to) };
+    (op, Ok(Answer::Released { fence: Some(Fence(1)) }))
+}
+
+pub(super) fn no_candidate(number: u8, to: &str) -> Asked {
+    (hand_over(number, to).0, Err(Rejection::NoSuchCandidate))
+}
+
+/// The first, who leads, says something, and is told to say something.
+pub(super) fn proclaim(number: u8, said: &str, told: &str) -> Asked {
+    let metadata = Metadata::new(said).unwrap();
+    let grant = Grant {
+        fence: Fence(1),
+        owner: Owner::default(),
+        ttl: Ttl::default(),
+        expires_in_ms: 1_000,
+        metadata: Metadata::new(told).unwrap(),
+        max_left_ms: None,
+    };
+    (Op::Proclaim { lock: lock(), key: key(number), metadata }, Ok(Answer::Granted(grant)))
+}
+
+pub(super) fn changed(number: u8, fence: u64, said: &str) -> Event {
+    event(number, Happening::Changed { fence: Fence(fence), metadata: Metadata::new(said).unwrap() })
+}
+
 /// When, what was asked with what came of it, and what happened.
-pub(super) type Row = (u64, Vec<(Op, Outcome)>, Vec<Event>);
+pub(super) type Row = (u64, Vec<Asked>, Vec<Event>);
 
 /// A journal of entries at these times, in milliseconds of true and cluster time alike.
 pub(super) fn journal(entries: Vec<Row>) -> Journal {

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::{Acquire, AttemptKey, Event, Happening, LockName, Op, Share};
+use holdfast_core::{AttemptKey, Event, Happening, LockName, Op, Share};
 
+use super::asked::{Wanted, wanted};
 use crate::sim::journal::Entry;
 
 /// Those who use one lock.
@@ -90,13 +91,11 @@ impl<'a> Shares<'a> {
     pub(crate) fn begin(&mut self, entry: &'a Entry) {
         self.before.clear();
         for (op, outcome) in entry.ops.iter().zip(&entry.outcomes) {
-            match op {
-                Op::Acquire(Acquire { lock, key, .. }) => self.note_wish(lock, *key, Share::Exclusive),
-                Op::AcquireShare(Acquire { lock, key, .. }, share) => self.note_wish(lock, *key, *share),
-                Op::SetLimit { lock, limit } if outcome.is_ok() => {
-                    self.touch(lock).limits.insert(Some(limit.get()));
-                }
-                _ => {}
+            for Wanted { lock, key, share, .. } in wanted(op) {
+                self.note_wish(lock, key, share);
+            }
+            if let (Op::SetLimit { lock, limit }, Ok(_)) = (op, outcome) {
+                self.touch(lock).limits.insert(Some(limit.get()));
             }
         }
         for event in &entry.events {
@@ -156,7 +155,10 @@ impl<'a> Shares<'a> {
             }
             users.limits = set.last().map_or_else(|| before.limits.clone(), |last| [*last].into());
             let allowed: BTreeSet<_> = before.limits.iter().copied().chain(set).collect();
+            // Of many grants from the queue only the first says that it is one.
+            let waited = |event: &Event| before.waiting.iter().any(|(key, _)| *key == event.key);
             let came = entry.events.iter().filter(|event| event.lock == *lock && has_come(event));
+            let came = came.filter(|event| !waited(event));
             for key in came.map(|event| event.key) {
                 let named = self.asked.get(&key).copied().unwrap_or_default().limit();
                 if !allowed.contains(&named) {

@@ -1,5 +1,6 @@
 //! What clients were told, as the checks of `holdfast check` see it: the history that they write, and its verdict.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_core::{HolderSummary, Rejection, Share};
@@ -8,7 +9,7 @@ use holdfast_history::{Answer, Code, History, Holder, Mode, Outcome, Refusal, Re
 
 use super::Violation;
 use crate::sim::executor::Nanos;
-use crate::sim::lines::{Came, Deed, Line, label, name};
+use crate::sim::lines::{Came, Deed, Line, is_part, label, name};
 
 /// The history's clock is the true one; those of the nodes run within 2.5 % of it.
 const CLOCK_ERROR_PPM: u32 = 26_000;
@@ -30,11 +31,19 @@ fn header() -> Header {
 /// The lines of the history, in the order in which things were written down.
 fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     let mut entries = vec![(0, Entry::Fault(Mark { at_ns: 0, text: "faults".into() }))];
+    let hand_overs = lines.iter().filter(|line| line.deed == Deed::HandOver);
+    let handed_over: BTreeSet<u64> = hand_overs.map(|line| line.lock).collect();
     for (id, line) in (1..).zip(lines) {
         entries.push((line.invoked, Entry::Invoke(invoke(id, line))));
         if line.returned < Nanos::MAX {
             let is_doubled = doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
-            let complete = Complete { id, at_ns: line.returned, outcome: outcome(line, is_doubled) };
+            let mut outcome = outcome(line, is_doubled);
+            if let Outcome::Ok(Answer::Seen { queue, .. }) = &mut outcome
+                && handed_over.contains(&line.lock)
+            {
+                queue.clear(); // A leader that hands over passes the queue by.
+            }
+            let complete = Complete { id, at_ns: line.returned, outcome };
             entries.push((line.returned, Entry::Complete(complete)));
         }
     }
@@ -47,16 +56,23 @@ fn invoke(id: u64, line: &Line) -> Invoke {
     Invoke { id, process, at_ns: line.invoked, node, request: request(line) }
 }
 
+/// The history knows of holds and of what they do: a session that is renewed renews each of them, one that is ended
+/// releases each of them, and whoever hands over releases, too.
 fn request(line: &Line) -> Request {
     let (lock, attempt): (Arc<str>, Arc<str>) =
         (name(line.lock).as_str().into(), label(&line.attempt).into());
     match line.deed {
         Deed::Acquire { wait_ms } => {
-            let (owner, ttl_ms, (mode, limit, permits)) = (attempt.clone(), line.ttl_ms, wish(line.share));
+            let (owner, ttl_ms) = (line.owner.as_str().into(), line.ttl_ms);
+            let (mode, limit, permits) = wish(line.share);
             Request::Acquire { lock, attempt, owner, ttl_ms, wait_ms, mode, limit, permits }
         }
-        Deed::Renew => Request::Renew { lock, attempt, ttl_ms: None },
-        Deed::Release => Request::Release { lock, attempt },
+        Deed::Renew | Deed::Proclaim | Deed::RenewSession => Request::Renew { lock, attempt, ttl_ms: None },
+        // Refused, these say no more than a renewal that is refused.
+        Deed::HandOver | Deed::EndSession if matches!(line.came, Came::Refused(_)) => {
+            Request::Renew { lock, attempt, ttl_ms: None }
+        }
+        Deed::Release | Deed::HandOver | Deed::EndSession => Request::Release { lock, attempt },
         Deed::Read => Request::Read { lock },
         Deed::SetLimit(limit) => Request::Limit { lock, limit },
     }
@@ -78,7 +94,9 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
     }
     match &line.came {
         Came::Granted(fence, expires_in_ms) => {
-            Outcome::Ok(Answer::Granted { fence: *fence, ttl_ms: line.ttl_ms, expires_in_ms: *expires_in_ms })
+            let is_anew = line.session.is_none() && line.deed != Deed::Proclaim;
+            let ttl_ms = if is_anew { line.ttl_ms } else { *expires_in_ms };
+            Outcome::Ok(Answer::Granted { fence: *fence, ttl_ms, expires_in_ms: *expires_in_ms })
         }
         Came::Released(fence) => Outcome::Ok(Answer::Released { fence: *fence }),
         Came::Seen(holders, queue) => Outcome::Ok(Answer::Seen {
@@ -86,6 +104,9 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
             queue: queue.iter().map(|owner| owner.as_str().into()).collect(),
         }),
         Came::LimitSet => limited(line),
+        Came::Refused(Rejection::Of { lock, why }) if *lock == name(line.lock) => refused(why),
+        // Of all that an attempt at many has, this says nothing certain of a single lock.
+        Came::Refused(_) if is_part(&line.attempt) => code(Code::InvalidArgument),
         Came::Refused(rejection) => refused(rejection),
         Came::WaitTimeout => code(Code::WaitTimeout),
         // The second copy may do what the first rightly says was not done.
@@ -123,7 +144,7 @@ fn refused(rejection: &Rejection) -> Outcome {
             Outcome::Refused(Refusal { holder: summary.as_ref().map(holder), ..Code::Held.into() })
         }
         Rejection::LeaseExpired => code(Code::LeaseExpired),
-        Rejection::LeaseReleased => code(Code::LeaseReleased),
+        Rejection::LeaseReleased | Rejection::HandedOver => code(Code::LeaseReleased),
         Rejection::LeaseForced => code(Code::LeaseForced),
         Rejection::NotHolder => code(Code::NotHolder),
         Rejection::TokenConflict => code(Code::TokenConflict),
@@ -132,23 +153,24 @@ fn refused(rejection: &Rejection) -> Outcome {
             Outcome::Refused(Refusal { limit: *limit, ..Code::LimitConflict.into() })
         }
         Rejection::NoLimit => code(Code::NoLimit),
+        Rejection::Deadlock { .. } => code(Code::Deadlock),
+        Rejection::NoSuchCandidate => code(Code::NoSuchCandidate),
+        Rejection::SessionExpired => code(Code::SessionExpired),
         Rejection::FencesExhausted
         | Rejection::ForeignStorage
-        // Nobody here waits while he holds another lock, or hands over.
-        | Rejection::Deadlock { .. }
         | Rejection::Of { .. }
-        | Rejection::HandedOver
-        | Rejection::NoSuchCandidate
-        | Rejection::SessionExpired
         | Rejection::SessionNotFound
         | Rejection::SessionNotYours
-| Rejection::SessionFull | Rejection::NoSuchWaiter | Rejection::Delayed { .. } | Rejection::AlreadyDone { .. } => Outcome::unknown(rejection.to_string()),
+        | Rejection::SessionFull
+        | Rejection::NoSuchWaiter
+        | Rejection::Delayed { .. }
+        | Rejection::AlreadyDone { .. } => Outcome::unknown(rejection.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{AttemptKey, Permits};
+    use holdfast_core::{AttemptKey, Owner, Permits};
 
     use super::*;
     use crate::sim::executor::MS;
@@ -159,6 +181,8 @@ mod tests {
             node: 1,
             lock: 0,
             attempt: AttemptKey([attempt; 16]),
+            owner: Owner::default(),
+            session: None,
             share,
             deed: Deed::Acquire { wait_ms: 0 },
             ttl_ms: 1_000,
