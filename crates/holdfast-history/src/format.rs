@@ -192,7 +192,7 @@ mod tests {
                 r#"{"invoke":{"id":1,"process":"a","at_ns":1,"node":"n","request":{"read":{"lock":"a","mode":1}}}}"#,
                 "mode",
             ),
-            (r#"{"complete":{"id":1,"at_ns":1,"outcome":{"refused":{"code":"deadlock"}}}}"#, "deadlock"),
+            (r#"{"complete":{"id":1,"at_ns":1,"outcome":{"refused":{"code":"revoked"}}}}"#, "revoked"),
         ] {
             let error = serde_json::from_str::<Entry>(line).unwrap_err().to_string();
             assert!(error.contains(&format!("`{name}`")), "{error}");
