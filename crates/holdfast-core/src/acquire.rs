@@ -96,7 +96,7 @@ impl LockTable {
             asked_metadata: None,
         };
         let grant = self.grant_of(&hold);
-        self.admit(&attempt.lock, hold, false);
+        self.admit(&attempt.lock, hold, false, None);
         Ok(Answer::Granted(grant))
     }
 

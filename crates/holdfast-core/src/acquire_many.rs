@@ -73,7 +73,7 @@ impl LockTable {
                 metadata: Metadata::default(),
                 asked_metadata: None,
             };
-            self.admit(&item.place.lock, hold, false);
+            self.admit(&item.place.lock, hold, false, None);
         }
         let places = places_of(&attempt.items);
         let answer = self.granted_many(&places);

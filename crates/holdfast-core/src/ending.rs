@@ -44,6 +44,20 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Released,
+        Self::Expired,
+        Self::Forced,
+        Self::Abandoned,
+        Self::WaitTimeout,
+        Self::Unclaimed,
+        Self::LimitChanged,
+        Self::HandedOver,
+        Self::SessionExpired,
+        Self::SessionEnded,
+    ];
+
     /// As it is written for people and programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,6 +71,24 @@ impl Cause {
             Self::HandedOver => "handed_over",
             Self::SessionExpired => "session_expired",
             Self::SessionEnded => "session_ended",
+        }
+    }
+
+    /// Whether a hold can end that way.
+    pub fn ends_holds(self) -> bool {
+        match self {
+            Self::Released | Self::Expired | Self::Forced | Self::Abandoned | Self::Unclaimed => true,
+            Self::HandedOver | Self::SessionExpired | Self::SessionEnded => true,
+            Self::WaitTimeout | Self::LimitChanged => false,
+        }
+    }
+
+    /// Whether a wait can end that way.
+    pub fn ends_waits(self) -> bool {
+        match self {
+            Self::Released | Self::Forced | Self::Abandoned | Self::WaitTimeout | Self::LimitChanged => true,
+            Self::SessionExpired | Self::SessionEnded => true,
+            Self::Expired | Self::Unclaimed | Self::HandedOver => false,
         }
     }
 

@@ -46,7 +46,7 @@ mod wall_clock;
 
 pub use command::{Acquire, AcquireMany, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef};
 pub use ending::{Cause, ENDING_KEPT_MS};
-pub use event::{Event, Happening, Intervention};
+pub use event::{Change, Event, Happening, Intervention};
 pub use event_history::{EVENTS_KEPT, EventHistory};
 pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
 pub use lock::QUEUE_LEN_MAX;

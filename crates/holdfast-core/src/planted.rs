@@ -190,7 +190,7 @@ impl LockTable {
             metadata: Metadata::default(),
             asked_metadata: None,
         };
-        self.admit(lock, hold, false);
+        self.admit(lock, hold, false, None);
     }
 }
 

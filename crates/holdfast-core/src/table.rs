@@ -340,7 +340,8 @@ impl LockTable {
             metadata: waiter.metadata,
             asked_metadata: None,
         };
-        self.admit(name, hold, is_told_of);
+        let waited_ms = self.now.since(waiter.waiting.since);
+        self.admit(name, hold, is_told_of, Some(waited_ms));
     }
 
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
@@ -358,8 +359,8 @@ impl LockTable {
         Arc::make_mut(self.locks.entry(name.clone()).or_default())
     }
 
-    /// Gives a lock that has room to a new hold, and tells of it.
-    pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool) {
+    /// Gives a lock that has room to a new hold, and tells of it. `waited_ms`: see [`Happening::Acquired`].
+    pub(crate) fn admit(&mut self, name: &LockName, hold: Hold, from_queue: bool, waited_ms: Option<u64>) {
         if let Some(own) = hold.lease.own() {
             self.timers.set(own.deadline, hold.ticket, name);
             self.leases += 1;
@@ -372,6 +373,7 @@ impl LockTable {
             expires_in_ms: term.left_ms(self.now),
             metadata: hold.metadata.clone(),
             from_queue,
+            waited_ms,
         };
         let event = self.event(name, (hold.owner.clone(), hold.key, hold.share), hold.home(), what);
         self.events.push(event);

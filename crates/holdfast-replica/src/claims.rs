@@ -107,6 +107,7 @@ mod tests {
                 ttl: Ttl::default(),
                 metadata: Metadata::default(),
                 from_queue: true,
+                waited_ms: Some(0),
             },
         }
     }

@@ -150,17 +150,19 @@ fn notice_of(at: Position, event: &Event) -> Option<Notice> {
         Happening::Queued | Happening::Changed { .. } => None,
         Happening::Left(cause) => Some(Notice::Left(*cause)),
         Happening::Ended { cause, .. } => Some(Notice::Ended(*cause)),
-        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue } => Some(Notice::Acquired {
-            grant: Grant {
-                fence: *fence,
-                owner: event.owner.clone(),
-                ttl: *ttl,
-                expires_in_ms: *expires_in_ms,
-                metadata: metadata.clone(),
-            },
-            at,
-            from_queue: *from_queue,
-        }),
+        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, .. } => {
+            Some(Notice::Acquired {
+                grant: Grant {
+                    fence: *fence,
+                    owner: event.owner.clone(),
+                    ttl: *ttl,
+                    expires_in_ms: *expires_in_ms,
+                    metadata: metadata.clone(),
+                },
+                at,
+                from_queue: *from_queue,
+            })
+        }
     }
 }
 
