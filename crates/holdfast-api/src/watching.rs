@@ -32,6 +32,10 @@ pub struct LockEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ttl_ms: Option<u64>,
+    /// Of a new hold that has waited for the lock: how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub waited_ms: Option<u64>,
     /// Of a hold that has ended: how long it lasted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -119,7 +119,7 @@ impl LockTable {
             on_terms: Hold::on(terms),
         };
         let grant = self.grant_of(&hold);
-        self.admit(&attempt.lock, hold, false);
+        self.admit(&attempt.lock, hold, false, None);
         Ok(Answer::Granted(grant))
     }
 

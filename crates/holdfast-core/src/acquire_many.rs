@@ -71,7 +71,7 @@ impl LockTable {
                 asked_metadata: None,
                 on_terms: None,
             };
-            self.admit(&item.place.lock, hold, false);
+            self.admit(&item.place.lock, hold, false, None);
         }
         let places = places_of(&attempt.items);
         let answer = self.granted_many(&places);

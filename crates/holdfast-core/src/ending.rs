@@ -46,6 +46,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Released,
+        Self::Expired,
+        Self::Forced,
+        Self::Abandoned,
+        Self::WaitTimeout,
+        Self::Unclaimed,
+        Self::LimitChanged,
+        Self::HandedOver,
+        Self::SessionExpired,
+        Self::SessionEnded,
+        Self::AlreadyDone,
+    ];
+
     /// As it is written for people and programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,6 +75,24 @@ impl Cause {
             Self::SessionExpired => "session_expired",
             Self::SessionEnded => "session_ended",
             Self::AlreadyDone => "already_done",
+        }
+    }
+
+    /// Whether a hold can end that way.
+    pub fn ends_holds(self) -> bool {
+        match self {
+            Self::Released | Self::Expired | Self::Forced | Self::Abandoned | Self::Unclaimed => true,
+            Self::HandedOver | Self::SessionExpired | Self::SessionEnded => true,
+            Self::WaitTimeout | Self::LimitChanged | Self::AlreadyDone => false,
+        }
+    }
+
+    /// Whether a wait can end that way.
+    pub fn ends_waits(self) -> bool {
+        match self {
+            Self::Released | Self::Forced | Self::Abandoned | Self::WaitTimeout | Self::LimitChanged => true,
+            Self::SessionExpired | Self::SessionEnded | Self::AlreadyDone => true,
+            Self::Expired | Self::Unclaimed | Self::HandedOver => false,
         }
     }
 

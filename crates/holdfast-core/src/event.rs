@@ -59,6 +59,16 @@ impl Event {
         }
     }
 
+    /// How long a new hold had waited; none where there is none, or it did not wait.
+    pub fn waited_ms(&self) -> Option<u64> {
+        match self.what {
+            Happening::Acquired { waited_ms, .. } => waited_ms,
+            Happening::Queued | Happening::Left(_) | Happening::Ended { .. } | Happening::Changed { .. } => {
+                None
+            }
+        }
+    }
+
     /// Of the hold that it is about; none where it is about a wait.
     pub fn fence(&self) -> Option<Fence> {
         match &self.what {
@@ -68,6 +78,31 @@ impl Event {
             Happening::Queued | Happening::Left(_) => None,
         }
     }
+}
+
+impl Happening {
+    /// How many more hold the lock now, and how many more wait for it.
+    pub fn change(&self) -> Change {
+        let (holders, waiters) = match self {
+            Self::Queued => (0, 1),
+            Self::Left(_) => (0, -1),
+            Self::Acquired { waited_ms: None, .. } => (1, 0),
+            Self::Acquired { waited_ms: Some(_), .. } => (1, -1),
+            Self::Ended { cause: Cause::Unclaimed, .. } => (-1, 1),
+            Self::Ended { .. } => (-1, 0),
+            Self::Changed { .. } => (0, 0),
+        };
+        Change { holders, waiters }
+    }
+}
+
+/// What one event does to the numbers of those who hold a lock and of those who wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Added to the holders.
+    pub holders: i64,
+    /// Added to those who wait.
+    pub waiters: i64,
 }
 
 /// An operator's doing.
@@ -101,6 +136,9 @@ pub enum Happening {
         from_queue: bool,
         /// As in [`crate::Grant`].
         max_left_ms: Option<u64>,
+        /// How long it had waited in the queue, in milliseconds of cluster time; none if it did not wait. After
+        /// [`Cause::Unclaimed`], since the attempt took its place.
+        waited_ms: Option<u64>,
     },
     /// Its hold ended. After [`Cause::Unclaimed`] the attempt is back in the queue, at its place.
     Ended {

@@ -50,7 +50,7 @@ pub use command::{
     Acquire, AcquireMany, AcquireOnTerms, DecodeError, EncodedOp, Group, GroupEncoder, Op, SessionRef,
 };
 pub use ending::{Cause, ENDING_KEPT_MS};
-pub use event::{Event, Happening, Intervention};
+pub use event::{Change, Event, Happening, Intervention};
 pub use event_history::{EVENTS_KEPT, EventHistory};
 pub use ids::{AttemptKey, ClusterId, Fence, Home, NodeId, SessionId, SessionKey, StorageId};
 pub use kept::DoneView;

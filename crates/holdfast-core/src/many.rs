@@ -214,7 +214,7 @@ impl LockTable {
     }
 
     /// The locks that an attempt holds, or waits for.
-    pub(crate) fn places_of_many(&self, key: &AttemptKey) -> Option<&[Place]> {
+    pub fn places_of_many(&self, key: &AttemptKey) -> Option<&[Place]> {
         self.many.get(key).map(|many| many.places.as_slice())
     }
 }

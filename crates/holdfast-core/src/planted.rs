@@ -252,7 +252,7 @@ impl LockTable {
             asked_metadata: None,
             on_terms: None,
         };
-        self.admit(lock, hold, false);
+        self.admit(lock, hold, false, None);
     }
 }
 

@@ -366,7 +366,8 @@ impl LockTable {
             asked_metadata: None,
             on_terms: Hold::on(waiter.terms.as_deref().copied()),
         };
-        self.admit(name, hold, is_told_of);
+        let waited_ms = self.now.since(waiter.waiting.since);
+        self.admit(name, hold, is_told_of, Some(waited_ms));
     }
 
     pub(crate) fn put_back(&mut self, name: &LockName, waiter: Waiter) {
@@ -384,8 +385,14 @@ impl LockTable {
         Arc::make_mut(self.locks.entry(name.clone()).or_default())
     }
 
-    /// Gives a lock that has room to a new hold, and tells of it.
-    pub(crate) fn admit(&mut self, name: &LockName, mut hold: Hold, from_queue: bool) {
+    /// Gives a lock that has room to a new hold, and tells of it. `waited_ms`: see [`Happening::Acquired`].
+    pub(crate) fn admit(
+        &mut self,
+        name: &LockName,
+        mut hold: Hold,
+        from_queue: bool,
+        waited_ms: Option<u64>,
+    ) {
         if let Some(own) = hold.lease.own() {
             hold.lease = hold.within_max(own).into();
         }
@@ -399,6 +406,7 @@ impl LockTable {
             metadata: hold.metadata.clone(),
             from_queue,
             max_left_ms: hold.max_left_ms(self.now),
+            waited_ms,
         };
         let event = self.event(name, (hold.owner.clone(), hold.key, hold.share), hold.home(), what);
         self.events.push(event);

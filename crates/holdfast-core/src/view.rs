@@ -9,6 +9,7 @@ use crate::ids::{AttemptKey, Fence, SessionId};
 use crate::lock::Lock;
 use crate::name::{LockName, Metadata, Owner};
 use crate::outcome::Grant;
+use crate::several::Place;
 use crate::share::Share;
 use crate::table::LockTable;
 use crate::time::{ClusterTime, Ttl};
@@ -136,6 +137,18 @@ impl LockTable {
         let held = self.locks.len() - self.stalled.len() - self.resting.len();
         let waiting = self.timers.len() - self.deadlines - self.sessions.live().len();
         (held as u64, waiting as u64)
+    }
+
+    /// For each lock that somebody holds or waits for: how many hold it, and how many wait for it, there or not.
+    pub fn crowds(&self) -> impl Iterator<Item = (&LockName, u64, u64)> {
+        self.locks.iter().map(|(name, lock)| (name, lock.holders.len() as u64, lock.queue_len() as u64))
+    }
+
+    /// What is left of the hold's own lease at the leader's time `now`, and its TTL, in milliseconds; none if the attempt
+    /// does not hold the lock, or a session keeps it.
+    pub fn lease_left(&self, place: &Place, now: ClusterTime) -> Option<(u64, Ttl)> {
+        let own = self.hold(place)?.lease.own()?;
+        Some((own.deadline.since(now.max(self.now)), own.ttl))
     }
 
     fn view_of(&self, name: &LockName, lock: &Lock, now: ClusterTime) -> LockView {

@@ -108,6 +108,7 @@ mod tests {
                 metadata: Metadata::default(),
                 from_queue: true,
                 max_left_ms: None,
+                waited_ms: Some(0),
             },
         }
     }

@@ -1,12 +1,9 @@
 //! What follows from an applied entry: waiters wake, grants become claimable, readers go on, numbers count.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use holdfast_core::{ClusterId, ClusterTime, Event, Happening, LockTable};
+use holdfast_core::{ClusterId, ClusterTime, Event, LockTable};
 
 use crate::claims::Claims;
+use crate::lock_counters::LockCounters;
 use crate::waiters::Waiters;
 use crate::watch::Watched;
 
@@ -32,37 +29,11 @@ pub(crate) struct Progress {
     pub(crate) cluster: Option<ClusterId>,
 }
 
-/// Counted since this node started.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) grants: AtomicU64,
-    endings: Mutex<BTreeMap<&'static str, u64>>,
-}
-
-impl Counters {
-    pub(crate) fn endings(&self) -> BTreeMap<&'static str, u64> {
-        self.endings.lock().expect("counting does not panic").clone()
-    }
-
-    fn count(&self, what: &Happening) {
-        match what {
-            Happening::Acquired { .. } => {
-                self.grants.fetch_add(1, Ordering::Relaxed);
-            }
-            Happening::Ended { cause, .. } => {
-                let mut endings = self.endings.lock().expect("counting does not panic");
-                *endings.entry(cause.as_str()).or_default() += 1;
-            }
-            Happening::Queued | Happening::Left(_) | Happening::Changed { .. } => {}
-        }
-    }
-}
-
 /// Everybody who has to hear of applied entries. Called with the state locked: must not look at it again.
 pub(crate) struct Effects {
     pub(crate) waiters: Waiters,
     pub(crate) claims: Claims,
-    pub(crate) counters: Counters,
+    pub(crate) counters: LockCounters,
     /// How far this replica is.
     pub(crate) progress: Watched<Progress>,
     /// The number of the last event.
@@ -70,15 +41,15 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    pub(crate) fn new(waiters: Waiters, claims: Claims) -> Self {
+    pub(crate) fn new(waiters: Waiters, claims: Claims, counters: LockCounters) -> Self {
         let progress = Watched::new(Progress::default());
-        Self { waiters, claims, counters: Counters::default(), progress, last_event: Watched::new(0) }
+        Self { waiters, claims, counters, progress, last_event: Watched::new(0) }
     }
 
     /// An entry was applied.
     pub(crate) fn applied(&self, position: Position, table: &LockTable, events: Vec<Event>) {
         for event in events {
-            self.counters.count(&event.what);
+            self.counters.count(position.index, &event);
             self.claims.note(position.term, &event);
             self.waiters.tell(position, &event, table);
         }
@@ -87,6 +58,7 @@ impl Effects {
 
     /// The whole state was replaced.
     pub(crate) fn installed(&self, position: Position, table: &LockTable) {
+        self.counters.recount(table);
         self.waiters.resync(position, table);
         self.advance(position, table);
     }

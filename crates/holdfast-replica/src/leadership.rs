@@ -91,6 +91,16 @@ impl<R: Runtime> Leadership<R> {
         *told = (*told).max((term, now));
     }
 
+    /// About what cluster time it is: the leader's own clock, or what the leader has told with its last message. Not for
+    /// decisions.
+    pub(crate) fn about_now(&self, progress: &Progress) -> ClusterTime {
+        if let Some(leading) = self.leading() {
+            return leading.now();
+        }
+        let (term, told) = *self.told.lock().expect("no code panics while it holds this");
+        if term >= progress.position.term { progress.now.max(told) } else { progress.now }
+    }
+
     /// Where the clock of a leader begins whose first entry was applied at `progress`.
     ///
     /// What the leader before told goes on from the last entry only if it is the one that wrote that entry: another one,

@@ -6,8 +6,11 @@
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod disk;
 pub mod events;
+pub mod groups;
 pub mod handle;
+pub mod histogram;
 pub mod identity;
+pub mod lock_counters;
 pub mod log;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node;

@@ -10,6 +10,7 @@ use openraft_rt_tokio::TokioRuntime;
 
 use crate::disk::{FolderDisk, OpenFolderError};
 use crate::events::EventStream;
+use crate::groups::LockGroups;
 use crate::handle::Housekeeping;
 pub use crate::handle::{OpenError, Timing};
 use crate::node_store::SledNodeStore;
@@ -46,6 +47,8 @@ pub struct NodeOptions {
     pub timing: Timing,
     /// Version of the program.
     pub version: String,
+    /// What locks are counted by.
+    pub lock_groups: LockGroups,
 }
 
 /// Starts a node.
@@ -81,6 +84,7 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
         on_applied: None,
         client_url: options.client_url,
         version: options.version,
+        lock_groups: Arc::new(options.lock_groups),
         wall_clock,
     })
     .await?;

@@ -20,9 +20,11 @@ use crate::consensus::snapshots::SnapshotStore;
 use crate::consensus::{Raft, codec};
 use crate::disk::DiskStats;
 use crate::effects::Effects;
+use crate::groups::LockGroups;
 use crate::handle::{CALL_TIMEOUT, Housekeeping, OnApplied, OpenError, Timing};
 use crate::identity::Identity;
 use crate::leadership::Leadership;
+use crate::lock_counters::LockCounters;
 use crate::log::{Log, LogLimits, LogPoint, TrimmedTail};
 use crate::node_store::{NodeStore, check_witness};
 use crate::proposals::Driver;
@@ -212,6 +214,8 @@ pub struct ReplicaParts {
     pub client_url: String,
     /// Version of the program.
     pub version: String,
+    /// What locks are counted by.
+    pub lock_groups: Arc<LockGroups>,
     /// This node's clock on the wall, in milliseconds since 1970. Only people are shown what it says.
     pub wall_clock: fn() -> u64,
 }
@@ -229,7 +233,8 @@ impl<R: Runtime> Replica<R> {
         let (errands, errands_in) = mpsc::unbounded_channel();
         let core_id = CoreNodeId(node_id);
         let waiters = Waiters::new(core_id, boot, errands.clone());
-        let effects = Arc::new(Effects::new(waiters, Claims::new(core_id, boot)));
+        let counters = LockCounters::new(parts.lock_groups, log.last().map_or(0, |last| last.index));
+        let effects = Arc::new(Effects::new(waiters, Claims::new(core_id, boot), counters));
         let machine = Machine::open(snapshots.clone(), effects.clone(), parts.on_applied).map_err(damaged)?;
         let slot = Arc::new(OnceLock::new());
         let network = Network::new(parts.transport.clone(), slot.clone());

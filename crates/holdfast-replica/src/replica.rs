@@ -163,6 +163,19 @@ impl<R: Runtime> Replica<R> {
         }
     }
 
+    /// About how much is left of a lease, in thousandths of its TTL, as far as this node knows; none if it knows of no
+    /// such lease, or a session keeps the hold. For numbers only.
+    pub fn lease_margin(&self, place: &Place) -> Option<u64> {
+        let now = self.0.leadership.about_now(&self.0.effects.progress.get());
+        let (left_ms, ttl) = self.0.machine.look(|state| state.table.lease_left(place, now))?;
+        Some((left_ms * 1_000 / ttl.ms()).min(1_000))
+    }
+
+    /// What an attempt at many locks holds or waits for, as far as this node knows.
+    pub fn places_of_many(&self, key: &AttemptKey) -> Vec<Place> {
+        self.0.machine.look(|state| state.table.places_of_many(key).unwrap_or_default().to_vec())
+    }
+
     /// Frees the lock, or takes the attempt out of the queue (then there is no fence).
     pub async fn release(&self, lock: LockName, key: AttemptKey) -> Result<Option<Fence>, CallFailure> {
         Ok(self.release_by(Op::Release { lock, key }).await?.fence)

@@ -1,6 +1,7 @@
 //! What a node knows about itself and its cluster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,8 +9,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use openraft::rt::WatchReceiver;
 
+use crate::groups::LockGroups;
 use crate::handle::{ClusterStatus, Member, NodeStatus, Role};
 use crate::leadership::Leader;
+use crate::lock_counters::GroupNumbers;
 use crate::replica::{Inner, Replica};
 use crate::wire::{self, NodeReport};
 use crate::world::{CallKind, NodeId, PeerAddress, PeerLane, Runtime};
@@ -92,6 +95,16 @@ impl<R: Runtime> Replica<R> {
         }
     }
 
+    /// What has happened to locks, by group. On every node it counts the whole cluster.
+    pub fn lock_numbers(&self) -> Vec<GroupNumbers> {
+        self.0.effects.counters.read()
+    }
+
+    /// What locks are counted by.
+    pub fn lock_groups(&self) -> &Arc<LockGroups> {
+        self.0.effects.counters.groups()
+    }
+
     /// Numbers about this node. Cheap.
     pub fn status(&self) -> NodeStatus {
         let inner = &self.0;
@@ -132,7 +145,7 @@ impl<R: Runtime> Replica<R> {
             groups_proposed: stats.groups.load(Ordering::Relaxed),
             proposal_queue: stats.waiting.load(Ordering::Relaxed),
             endings: inner.effects.counters.endings(),
-            grants: inner.effects.counters.grants.load(Ordering::Relaxed),
+            grants: inner.effects.counters.grants(),
             follower_lag: follower_lag(inner.node_id, last_log_index, metrics.replication.as_ref()),
             syncs: inner.log_disk_stats.syncs(),
             sync_seconds: inner.log_disk_stats.sync_summary().micros_total as f64 / 1e6,

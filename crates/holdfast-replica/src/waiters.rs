@@ -150,7 +150,7 @@ fn notice_of(at: Position, event: &Event) -> Option<Notice> {
         Happening::Queued | Happening::Changed { .. } => None,
         Happening::Left(cause) => Some(Notice::Left(*cause)),
         Happening::Ended { cause, .. } => Some(Notice::Ended(*cause)),
-        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms } => {
+        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms, .. } => {
             Some(Notice::Acquired {
                 grant: Grant {
                     fence: *fence,

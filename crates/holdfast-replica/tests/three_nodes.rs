@@ -26,6 +26,7 @@ async fn cluster(count: u64) -> Cluster {
     for (listener, (id, peer_addr)) in listeners.into_iter().zip(members.clone()) {
         let folder = tempfile::tempdir().unwrap();
         let options = NodeOptions {
+            lock_groups: Default::default(),
             node_id: id,
             data_dir: folder.path().join("data"),
             peer_listener: listener,

@@ -7,6 +7,7 @@ mod options;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use holdfast_replica::groups::LockGroups;
 use holdfast_replica::handle::Timing;
 
 pub use self::options::ServeOptions;
@@ -75,6 +76,8 @@ pub struct ServeConfig {
     pub log_format: LogFormat,
     /// What is logged: a level, or a filter as `tracing` has it.
     pub log_level: String,
+    /// What locks are counted by.
+    pub lock_groups: LockGroups,
 }
 
 impl ServeConfig {

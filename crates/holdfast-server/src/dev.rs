@@ -37,11 +37,13 @@ pub struct DevOptions {
     pub data_dir: Option<PathBuf>,
     /// How quickly a lost leader is noticed.
     pub timing: Timing,
+    /// `PREFIX,PREFIX,…`: what locks are counted by.
+    pub metrics_prefixes: Option<String>,
 }
 
 impl Default for DevOptions {
     fn default() -> Self {
-        Self { nodes: 3, base_port: 7101, data_dir: None, timing: Timing::default() }
+        Self { nodes: 3, base_port: 7101, data_dir: None, timing: Timing::default(), metrics_prefixes: None }
     }
 }
 
@@ -75,7 +77,7 @@ pub async fn dev_cluster(options: DevOptions) -> Result<DevCluster, ServeError> 
     shape.check(folder)?;
     let listeners = listeners(options.nodes, options.base_port)?;
     shape.save(folder)?;
-    let nodes = start_all(listeners, folder, options.timing).await?;
+    let nodes = start_all(listeners, folder, options.timing, options.metrics_prefixes).await?;
     Ok(run_all(nodes, temporary))
 }
 
@@ -120,23 +122,30 @@ fn listen_error(source: std::io::Error) -> ServeError {
     ServeError::Listen { addr: "127.0.0.1".into(), source }
 }
 
-async fn start_all(all: Vec<Listeners>, folder: &Path, timing: Timing) -> Result<Vec<Node>, ServeError> {
+async fn start_all(
+    all: Vec<Listeners>,
+    folder: &Path,
+    timing: Timing,
+    metrics_prefixes: Option<String>,
+) -> Result<Vec<Node>, ServeError> {
     let mut peers = Vec::new();
     for listeners in &all {
         peers.push(listeners.peer.local_addr().map_err(listen_error)?.to_string());
     }
     let members: Vec<_> = (1..).zip(peers).collect();
-    let starts = all.into_iter().zip(1..).map(|(listeners, node_id)| {
+    let mut starts = Vec::new();
+    for (listeners, node_id) in all.into_iter().zip(1..) {
         let options = ServeOptions {
             node_id: Some(node_id),
             data_dir: Some(folder.join(format!("node-{node_id}"))),
+            metrics_prefixes: metrics_prefixes.clone(),
             ..ServeOptions::default()
         };
-        let mut config = options.resolve().expect("a node id and a folder are all that is required");
+        let mut config = options.resolve().map_err(|error| ServeError::Refused(error.to_string()))?;
         config.initial_cluster.clone_from(&members);
         config.timing = timing;
-        Node::start(config, listeners)
-    });
+        starts.push(Node::start(config, listeners));
+    }
     try_join_all(starts).await
 }
 

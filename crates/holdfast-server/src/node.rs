@@ -108,6 +108,7 @@ impl Node {
             initial_cluster: config.initial_cluster,
             timing: config.timing,
             version: version.into(),
+            lock_groups: config.lock_groups,
         })
         .await?;
         let service = Arc::new(Service::new(replica.clone(), version, request_id_prefix()));

@@ -24,6 +24,7 @@ pub(crate) fn run(args: DevArgs, log: &LogArgs) -> Result<(), Failure> {
             nodes: args.nodes,
             base_port: args.base_port,
             data_dir: args.data_dir.filter(|path| !path.as_os_str().is_empty()),
+            metrics_prefixes: args.metrics_prefixes,
             ..DevOptions::default()
         };
         let mut cluster = dev_cluster(options).await.map_err(explain)?;

@@ -45,6 +45,7 @@ fn resolve(args: ServeArgs, log: LogArgs) -> Result<ServeConfig, Failure> {
         election_timeout_max: args.election_timeout_max,
         log_format: log.log_format,
         log_level: log.log_level,
+        metrics_prefixes: args.metrics_prefixes,
     };
     given.merge(file).resolve().map_err(|error| Failure::usage(error.to_string()))
 }

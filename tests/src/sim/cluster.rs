@@ -140,6 +140,7 @@ impl World {
                 saw("a torn tail trimmed");
             }
             let parts = ReplicaParts {
+                lock_groups: Arc::default(),
                 folder,
                 transport: Arc::new(SimTransport { node, network: network.clone() }),
                 initial_cluster,

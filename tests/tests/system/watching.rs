@@ -128,7 +128,9 @@ async fn a_watcher_of_some_locks_is_told_of_these_alone_and_why_they_end() {
     let row = |kind: &str, owner: &str, fence: Option<u64>, cause: &str| {
         (kind.to_owned(), "jobs/a".to_owned(), owner.to_owned(), fence, cause.to_owned())
     };
-    assert_eq!(short(next_event(&mut watch).await), row("acquired", "alice", Some(fence), ""));
+    let granted = next_event(&mut watch).await;
+    assert_eq!(granted.1.waited_ms, None);
+    assert_eq!(short(granted), row("acquired", "alice", Some(fence), ""));
     assert_eq!(short(next_event(&mut watch).await), row("queued", "bob", None, ""));
     let force = json!({"fence": fence, "reason": "it hangs", "by": "olga"});
     cluster.client(1).post("/v1/locks/jobs%2Fa/force-release", &force, Duration::ZERO).await.unwrap().ok();
@@ -136,7 +138,9 @@ async fn a_watcher_of_some_locks_is_told_of_these_alone_and_why_they_end() {
     let (kind, event) = next_event(&mut watch).await;
     assert_eq!((event.by.as_deref(), event.reason.as_deref()), (Some("olga"), Some("it hangs")));
     assert_eq!(short((kind, event)), row("forced", "alice", Some(fence), "forced"));
-    assert_eq!(short(next_event(&mut watch).await), row("acquired", "bob", Some(next_fence), ""));
+    let granted = next_event(&mut watch).await;
+    assert!(granted.1.waited_ms.is_some_and(|ms| ms < 60_000), "{granted:?}");
+    assert_eq!(short(granted), row("acquired", "bob", Some(next_fence), ""));
     cluster.client(2).release(&waiter).await.unwrap().ok();
     assert_eq!(short(next_event(&mut watch).await), row("released", "bob", Some(next_fence), "released"));
     let brief = Attempt::at("jobs/b").owner("carol").ttl_ms(100);

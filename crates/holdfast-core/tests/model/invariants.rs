@@ -22,6 +22,8 @@ pub(crate) struct Invariants {
     holds: BTreeMap<Fence, (LockName, Told)>,
     permits_out: BTreeMap<LockName, u64>,
     delayed_until: BTreeMap<LockName, ClusterTime>,
+    /// How many hold each lock and how many wait for it, counted by events.
+    crowds: BTreeMap<LockName, (i64, i64)>,
 }
 
 /// The last fence that was seen; 0 before the first.
@@ -43,10 +45,27 @@ impl Invariants {
                 return Err(format!("event {} where {} is next", event.seq, self.seq));
             }
             self.follow(event, table.now())?;
+            let change = event.what.change();
+            let (holders, waiters) = self.crowds.entry(event.lock.clone()).or_default();
+            (*holders, *waiters) = (*holders + change.holders, *waiters + change.waiters);
         }
+        self.check_crowds(table)?;
         self.follow_answers(group, applied, table);
         self.check_deadlines(table)?;
         self.check_locks(group, table)
+    }
+
+    /// Whoever counts events knows how many hold each lock, and how many wait.
+    fn check_crowds(&mut self, table: &LockTable) -> Result<(), String> {
+        self.crowds.retain(|_, crowd| *crowd != (0, 0));
+        let signed = |n: u64| i64::try_from(n).unwrap();
+        let there = table.crowds();
+        let there = there.map(|(name, holders, waiters)| (name.clone(), (signed(holders), signed(waiters))));
+        let there: BTreeMap<_, _> = there.collect();
+        match there == self.crowds {
+            true => Ok(()),
+            false => Err(format!("events tell of {:?}, and there are {there:?}", self.crowds)),
+        }
     }
 
     /// Those who hold a lock fit beside each other, and nobody who is present waits for a free one.
@@ -102,6 +121,10 @@ impl Invariants {
                 self.holds.insert(*fence, (event.lock.clone(), told));
                 Ok(())
             }
+            Happening::Ended { cause, .. } if !cause.ends_holds() => {
+                Err(format!("a hold ended by {cause:?}"))
+            }
+            Happening::Left(cause) if !cause.ends_waits() => Err(format!("a wait ended by {cause:?}")),
             Happening::Ended { fence, cause, .. } => match self.holds.remove(fence) {
                 Some((lock, told)) if lock == event.lock => match cause {
                     Cause::Expired if told.deadline > now => {

@@ -99,7 +99,7 @@ impl Naive {
             });
             let at = self.attempts.len() - 1;
             match busy {
-                None => self.grant(at, false),
+                None => self.grant(at, false, None),
                 Some(_) => self.tell(at, Happening::Queued),
             }
         }

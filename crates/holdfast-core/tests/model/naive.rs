@@ -320,7 +320,7 @@ impl Naive {
         self.attempts.push(Attempt { number, asked, share, many: None, session, terms, homes, state });
         let at = self.attempts.len() - 1;
         if is_free {
-            self.grant(at, false);
+            self.grant(at, false, None);
         } else {
             self.tell(at, Happening::Queued);
             self.vouch(new.home.node, new.home.boot);
@@ -423,7 +423,7 @@ impl Naive {
         let State::Ended { successor, fence, .. } = &mut self.attempts[at].state else { panic!("it ended") };
         *successor = Some(to.clone());
         let fence = *fence;
-        self.grant(self.find_live(&next).unwrap(), true);
+        self.grant_waiter(self.find_live(&next).unwrap(), true);
         Ok(Answer::Released { fence })
     }
 
@@ -599,7 +599,7 @@ impl Naive {
                     if nth > 0 {
                         self.attempts[*part].homes.clear(); // The first one is claimed for all.
                     }
-                    self.grant(*part, nth == 0);
+                    self.grant_waiter(*part, nth == 0);
                     if self.attempts[*part].many.is_some() {
                         locks.push(self.attempts[*part].asked.lock.clone());
                     }
@@ -649,7 +649,12 @@ impl Naive {
         self.limits.iter().find(|(name, _)| name == lock).map(|(_, limit)| *limit)
     }
 
-    pub(super) fn grant(&mut self, at: usize, from_queue: bool) {
+    fn grant_waiter(&mut self, at: usize, from_queue: bool) {
+        let State::Waits { since, .. } = self.attempts[at].state else { panic!("only a waiter is granted") };
+        self.grant(at, from_queue, Some(self.now - since));
+    }
+
+    pub(super) fn grant(&mut self, at: usize, from_queue: bool, waited_ms: Option<u64>) {
         let State::Waits { since, until } = self.attempts[at].state else {
             panic!("only a waiter is granted")
         };
@@ -674,7 +679,10 @@ impl Naive {
         });
         let (fence, expires_in_ms) = (Fence(number), deadline - self.now);
         let max_left_ms = terms.max_hold_ms();
-        self.tell(at, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms });
+        self.tell(
+            at,
+            Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms, waited_ms },
+        );
     }
 
     pub(super) fn tell(&mut self, at: usize, what: Happening) {

@@ -11,13 +11,14 @@ fn told(story: &Story, owner: &str) -> Vec<Happening> {
     events.filter(|(_, event)| event.owner.as_str() == owner).map(|(_, event)| event.what.clone()).collect()
 }
 
-fn acquired(fence: u64, from_queue: bool) -> Happening {
+fn acquired(fence: u64, waited_ms: Option<u64>) -> Happening {
     Happening::Acquired {
         fence: Fence(fence),
         ttl: Ttl::default(),
         expires_in_ms: Ttl::default().ms(),
         metadata: Metadata::default(),
-        from_queue,
+        from_queue: waited_ms.is_some(),
+        waited_ms,
         max_left_ms: None,
     }
 }
@@ -35,9 +36,9 @@ fn every_end_of_a_hold_is_told_with_its_cause_its_fence_and_how_long_it_was() {
     story.grants(60, acquire(CAROL, "abandoned"));
     story.abandons(70, abandon(CAROL, "abandoned"));
     story.tick(60_000);
-    assert_eq!(told(&story, "alice"), [acquired(1, false), ended(1, Cause::Released, 40)]);
-    assert_eq!(told(&story, "bob"), [acquired(2, false), ended(2, Cause::Expired, 30_000)]);
-    assert_eq!(told(&story, "carol"), [acquired(3, false), ended(3, Cause::Abandoned, 10)]);
+    assert_eq!(told(&story, "alice"), [acquired(1, None), ended(1, Cause::Released, 40)]);
+    assert_eq!(told(&story, "bob"), [acquired(2, None), ended(2, Cause::Expired, 30_000)]);
+    assert_eq!(told(&story, "carol"), [acquired(3, None), ended(3, Cause::Abandoned, 10)]);
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_wait_is_told_from_its_beginning_to_its_grant_or_its_end() {
     story.queues(0, acquire(CAROL, "db").wait_ms(500));
     story.tick(500);
     story.releases(600, release(ALICE, "db"));
-    assert_eq!(told(&story, "bob"), [Happening::Queued, acquired(2, true)]);
+    assert_eq!(told(&story, "bob"), [Happening::Queued, acquired(2, Some(600))]);
     assert_eq!(told(&story, "carol"), [Happening::Queued, Happening::Left(Cause::WaitTimeout)]);
 }
 
@@ -59,7 +60,7 @@ fn a_hand_over_is_told_as_the_end_and_then_the_beginning() {
     story.queues(0, acquire(BOB, "db").wait_ms(9_000));
     story.releases(100, release(ALICE, "db"));
     let last: Vec<_> = story.so_far().0.iter().rev().take(2).map(|(_, event)| event.what.clone()).collect();
-    assert_eq!(last, [acquired(2, true), ended(1, Cause::Released, 100)]);
+    assert_eq!(last, [acquired(2, Some(100)), ended(1, Cause::Released, 100)]);
 }
 
 #[test]
@@ -69,7 +70,10 @@ fn an_unclaimed_grant_is_told_and_the_attempt_does_not_queue_again() {
     story.queues(0, acquire(BOB, "db").wait_ms(9_000));
     story.releases(100, release(ALICE, "db"));
     story.leader_does(300, unclaim("db", Fence(2))).unwrap();
-    assert_eq!(told(&story, "bob"), [Happening::Queued, acquired(2, true), ended(2, Cause::Unclaimed, 200)]);
+    assert_eq!(
+        told(&story, "bob"),
+        [Happening::Queued, acquired(2, Some(100)), ended(2, Cause::Unclaimed, 200)]
+    );
 }
 
 #[test]

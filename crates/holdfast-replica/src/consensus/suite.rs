@@ -21,6 +21,7 @@ use crate::consensus::snapshots::SnapshotStore;
 use crate::consensus::types::{Entry, LogId, Types, VoteOf};
 use crate::disk::{FolderDisk, MemoryDisk};
 use crate::effects::Effects;
+use crate::lock_counters::LockCounters;
 use crate::log::Log;
 use crate::snapshot_files::SnapshotFiles;
 use crate::waiters::Waiters;
@@ -101,7 +102,8 @@ async fn stores(disk: Arc<dyn Disk>) -> Stores {
     let (files, _) = SnapshotFiles::open(disk).await.unwrap();
     let (errands, _) = mpsc::unbounded_channel();
     let waiters = Waiters::new(CoreNodeId(1), 1, errands);
-    let effects = Arc::new(Effects::new(waiters, Claims::new(CoreNodeId(1), 1)));
+    let effects =
+        Arc::new(Effects::new(waiters, Claims::new(CoreNodeId(1), 1), LockCounters::new(Arc::default(), 0)));
     let machine = Machine::open(SnapshotStore::new(files), effects, None).unwrap();
     (FromAnywhere { store: LogStore::new(log.clone()), log }, machine)
 }

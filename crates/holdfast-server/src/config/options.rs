@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use holdfast_replica::groups::LockGroups;
 use holdfast_replica::handle::Timing;
 use serde::Deserialize;
 
@@ -49,6 +50,8 @@ pub struct ServeOptions {
     pub log_format: Option<String>,
     /// A level, or a filter as `tracing` has it.
     pub log_level: Option<String>,
+    /// `PREFIX,PREFIX,…`: what locks are counted by.
+    pub metrics_prefixes: Option<String>,
 }
 
 impl ServeOptions {
@@ -77,6 +80,7 @@ impl ServeOptions {
             election_timeout_max: given(self.election_timeout_max).or(fallback.election_timeout_max),
             log_format: given(self.log_format).or(fallback.log_format),
             log_level: given(self.log_level).or(fallback.log_level),
+            metrics_prefixes: given(self.metrics_prefixes).or(fallback.metrics_prefixes),
         }
     }
 
@@ -104,6 +108,7 @@ impl ServeOptions {
             timing: timing(self.heartbeat_interval, self.election_timeout, self.election_timeout_max)?,
             log_format: log_format(self.log_format)?,
             log_level: given(self.log_level).unwrap_or_else(|| LOG_LEVEL_DEFAULT.into()),
+            lock_groups: lock_groups(self.metrics_prefixes)?,
         })
     }
 }
@@ -193,6 +198,12 @@ fn duration_ms(key: &'static str, text: Option<String>) -> Result<Option<u64>, C
     Ok(Some(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
 }
 
+fn lock_groups(text: Option<String>) -> Result<LockGroups, ConfigError> {
+    let Some(text) = given(text) else { return Ok(LockGroups::default()) };
+    let groups = LockGroups::new(text.split(',').map(str::trim));
+    groups.map_err(|what| ConfigError::new("metrics_prefixes", what))
+}
+
 fn log_format(text: Option<String>) -> Result<LogFormat, ConfigError> {
     match given(text).as_deref() {
         None | Some("text") => Ok(LogFormat::Text),
@@ -217,6 +228,18 @@ mod tests {
 
     fn refused(options: ServeOptions) -> ConfigError {
         options.merge(required()).resolve().unwrap_err()
+    }
+
+    #[test]
+    fn prefixes_for_the_metrics_are_a_list_that_is_checked() {
+        let options = |list| ServeOptions { metrics_prefixes: text(list), ..Default::default() };
+        let config = options("jobs/, invoices/").merge(required()).resolve().unwrap();
+        assert_eq!(config.lock_groups.names().collect::<Vec<_>>(), ["invoices/", "jobs/", "other"]);
+        let config = options("").merge(required()).resolve().unwrap();
+        assert_eq!(config.lock_groups.names().collect::<Vec<_>>(), ["other"]);
+        for list in ["a,", "a,a", "other", "a\tb"] {
+            assert_eq!(refused(options(list)).key, "metrics_prefixes", "{list}");
+        }
     }
 
     #[test]

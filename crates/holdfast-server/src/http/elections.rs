@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::answer::Reply;
-use super::handlers::{Handled, no_query, query, take};
+use super::handlers::{Handled, no_query, query, renew_lease, take};
 use super::json::{self, WaiterBody};
 use super::request_body::{read, read_optional};
 use super::service::{Call, Service};
@@ -30,7 +30,7 @@ pub(super) async fn renew(service: &Service, call: &Call<'_>, election: LockName
     no_query(call)?;
     let request: RenewRequest = read(&call.head.headers, body).await?;
     let (token, ttl) = (request.token()?, request.ttl()?);
-    let grant = service.replica.renew(election.clone(), attempt_key(&election, &token), ttl).await?;
+    let grant = renew_lease(service, &election, &token, ttl).await?;
     Ok(Reply::json(leadership(&election, &token, &grant)))
 }
 

@@ -3,7 +3,7 @@
 use holdfast_api::{
     AcquireRequest, Digest, ErrorCode, Health, LimitSet, ReleaseRequest, RenewRequest, SetLimitRequest, Token,
 };
-use holdfast_core::{Grant, LockName, Metadata};
+use holdfast_core::{Grant, LockName, Metadata, Place, Ttl};
 use holdfast_replica::handle::{Acquired, Attempt};
 use hyper::body::Incoming;
 
@@ -80,8 +80,22 @@ pub(super) async fn renew(service: &Service, call: &Call<'_>, lock: LockName, bo
     no_query(call)?;
     let request: RenewRequest = read(&call.head.headers, body).await?;
     let (token, ttl) = (request.token()?, request.ttl()?);
-    let grant = service.replica.renew(lock.clone(), attempt_key(&lock, &token), ttl).await?;
+    let grant = renew_lease(service, &lock, &token, ttl).await?;
     Ok(Reply::json(json::grant(&lock, &token, &grant)))
+}
+
+/// Renews a lease, and counts how much was left of it.
+pub(super) async fn renew_lease(
+    service: &Service,
+    lock: &LockName,
+    token: &Token,
+    ttl: Option<Ttl>,
+) -> Result<Grant, Failure> {
+    let place = Place { lock: lock.clone(), key: attempt_key(lock, token) };
+    let margin = service.replica.lease_margin(&place);
+    let grant = service.replica.renew(place.lock, place.key, ttl).await?;
+    service.locks.renewed(lock.as_str(), margin);
+    Ok(grant)
 }
 
 pub(super) async fn release(service: &Service, call: &Call<'_>, lock: LockName, body: Incoming) -> Handled {
@@ -144,7 +158,13 @@ pub(super) fn readyz(service: &Service, call: &Call<'_>) -> Handled {
 
 pub(super) fn metrics(service: &Service, call: &Call<'_>) -> Handled {
     no_query(call)?;
-    let text = metrics::encode(&service.metrics, service.replica.status(), service.version);
+    let text = metrics::encode(metrics::Numbers {
+        status: service.replica.status(),
+        version: service.version,
+        groups: service.replica.lock_numbers(),
+        locks: &service.locks,
+        http: &service.metrics,
+    });
     Ok(Reply::new(metrics::CONTENT_TYPE, text))
 }
 

@@ -30,9 +30,18 @@ pub(super) async fn acquire(service: &Service, call: &mut Call<'_>, body: Incomi
         ttl: request.ttl()?,
         wait,
     };
+    let names: Vec<_> = attempt.items.iter().map(|item| item.place.lock.clone()).collect();
+    let asked: Vec<_> = names.iter().map(|lock| service.locks.asked(lock.as_str())).collect();
+    let handled = take(service, &token, attempt).await;
+    let code = handled.as_ref().err().map(Failure::code);
+    asked.into_iter().for_each(|asked| asked.answered(code));
+    handled
+}
+
+async fn take(service: &Service, token: &Token, attempt: ManyAttempt) -> Handled {
     let (acquired, delivery) = service.replica.acquire_many(attempt).await?;
     match acquired {
-        Acquired::Granted(grant) => Ok(Reply::json(json::grant_many(&token, &grant)).telling(delivery)),
+        Acquired::Granted(grant) => Ok(Reply::json(json::grant_many(token, &grant)).telling(delivery)),
         Acquired::WaitTimeout => {
             delivery.delivered();
             let detail =
@@ -50,8 +59,16 @@ pub(super) async fn renew(service: &Service, call: &Call<'_>, body: Incoming) ->
     no_query(call)?;
     let request: RenewManyRequest = read(&call.head.headers, body).await?;
     let (token, ttl) = (request.token()?, request.ttl()?);
-    let named = named(request.names()?, &token)?;
-    let grant = service.replica.renew_many(many_key(&token), named, ttl).await?;
+    let (key, named) = (many_key(&token), named(request.names()?, &token)?);
+    let places = match &named {
+        Some(places) => places.iter().cloned().collect(),
+        None => service.replica.places_of_many(&key),
+    };
+    let margins: Vec<_> = places.iter().map(|place| service.replica.lease_margin(place)).collect();
+    let grant = service.replica.renew_many(key, named, ttl).await?;
+    for (place, margin) in places.iter().zip(margins) {
+        service.locks.renewed(place.lock.as_str(), margin);
+    }
     Ok(Reply::json(json::grant_many(&token, &grant)))
 }
 

@@ -19,12 +19,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use super::answer::{Answer, AnswerBody, Reply, without_body};
 use super::elections;
 use super::failure::Failure;
+use super::handlers::Handled;
 use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
 use super::{handlers, many, session_handlers, steering, watching};
-use crate::metrics::HttpMetrics;
+use crate::metrics::{Asked, HttpMetrics, LockMetrics};
 use crate::openapi;
 use crate::socket::ConnectionState;
 
@@ -36,6 +37,7 @@ const SLOW: Duration = Duration::from_secs(1);
 pub(crate) struct Service {
     pub(super) replica: NodeReplica,
     pub(super) metrics: Arc<HttpMetrics>,
+    pub(super) locks: Arc<LockMetrics>,
     pub(super) version: &'static str,
     pub(super) description: Bytes,
     ids: RequestIds,
@@ -53,6 +55,7 @@ pub(super) struct Call<'a> {
 impl Service {
     pub(crate) fn new(replica: NodeReplica, version: &'static str, id_prefix: u32) -> Self {
         Self {
+            locks: Arc::new(LockMetrics::new(replica.lock_groups().clone())),
             replica,
             metrics: Arc::default(),
             version,
@@ -136,7 +139,11 @@ impl Service {
         body: Incoming,
     ) -> Result<Reply, Failure> {
         match route {
-            Route::Acquire => handlers::acquire(self, call, lock_name(name)?, body).await,
+            Route::Acquire => {
+                let lock = lock_name(name)?;
+                let asked = self.locks.asked(lock.as_str());
+                counted(asked, handlers::acquire(self, call, lock, body)).await
+            }
             Route::Renew => handlers::renew(self, call, lock_name(name)?, body).await,
             Route::Release => handlers::release(self, call, lock_name(name)?, body).await,
             Route::SetLimit => handlers::set_limit(self, call, lock_name(name)?, body).await,
@@ -148,7 +155,11 @@ impl Service {
             Route::Metrics => handlers::metrics(self, call),
             Route::OpenApi => handlers::openapi(self, call),
             Route::Digest => handlers::digest(self, call).await,
-            Route::Campaign => elections::campaign(self, call, lock_name(name)?, body).await,
+            Route::Campaign => {
+                let election = lock_name(name)?;
+                let asked = self.locks.asked(election.as_str());
+                counted(asked, elections::campaign(self, call, election, body)).await
+            }
             Route::RenewLead => elections::renew(self, call, lock_name(name)?, body).await,
             Route::Proclaim => elections::proclaim(self, call, lock_name(name)?, body).await,
             Route::Resign => elections::resign(self, call, lock_name(name)?, body).await,
@@ -171,6 +182,13 @@ impl Service {
             Route::Why => watching::why(self, call, lock_name(name)?).await,
         }
     }
+}
+
+/// An acquire, counted by what comes of it.
+async fn counted(asked: Asked<'_>, acquire: impl Future<Output = Handled>) -> Handled {
+    let handled = acquire.await;
+    asked.answered(handled.as_ref().err().map(Failure::code));
+    handled
 }
 
 /// A panic is this one request's failure. Nothing of it is used afterwards: what is shared is the replica's, which has

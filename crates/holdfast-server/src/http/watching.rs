@@ -39,6 +39,8 @@ struct EventBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     held_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a RawValue>,
@@ -64,6 +66,7 @@ fn event_body(event: &Event) -> EventBody<'_> {
         mode: mode_of(event.share),
         permits: permits_of(event.share),
         ttl_ms,
+        waited_ms: event.waited_ms(),
         held_ms,
         metadata: metadata.map(json::raw),
         by: event.by.as_ref().map(|by| by.by.as_str()),

@@ -205,12 +205,14 @@ impl RouteMetrics {
 mod tests {
     use std::sync::Arc;
 
-    use holdfast_replica::handle::NodeStatus;
-
     use super::*;
 
     fn text_of(metrics: HttpMetrics) -> String {
-        crate::metrics::encode(&Arc::new(metrics), NodeStatus::default(), "0")
+        let mut registry = prometheus_client::registry::Registry::default();
+        registry.register_collector(Box::new(Arc::new(metrics)));
+        let mut text = String::new();
+        prometheus_client::encoding::prometheus_text::encode(&mut text, &registry).unwrap();
+        text
     }
 
     #[test]

@@ -145,7 +145,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::metrics::{HttpMetrics, encode};
+    use crate::metrics::{HttpMetrics, LockMetrics, Numbers, encode};
 
     #[test]
     fn a_nodes_numbers_have_names_as_prometheus_wants_them() {
@@ -156,7 +156,13 @@ mod tests {
             follower_lag: BTreeMap::from([(2, 9)]),
             ..NodeStatus::default()
         };
-        let text = encode(&Arc::new(HttpMetrics::default()), status, "1.2.3");
+        let text = encode(Numbers {
+            status,
+            version: "1.2.3",
+            groups: Vec::new(),
+            locks: &Arc::new(LockMetrics::new(Arc::default())),
+            http: &Arc::new(HttpMetrics::default()),
+        });
         for line in [
             "holdfast_build_info{version=\"1.2.3\"} 1\n",
             "holdfast_ready 1\n",

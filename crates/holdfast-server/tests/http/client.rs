@@ -17,7 +17,17 @@ impl Service {
     }
 
     pub(crate) async fn start_nodes(nodes: u16) -> Self {
-        let options = DevOptions { nodes, base_port: 0, ..DevOptions::default() };
+        Self::start_with(DevOptions { nodes, ..DevOptions::default() }).await
+    }
+
+    /// One node that counts locks by these prefixes.
+    pub(crate) async fn start_with_prefixes(prefixes: &str) -> Self {
+        let metrics_prefixes = Some(prefixes.into());
+        Self::start_with(DevOptions { nodes: 1, metrics_prefixes, ..DevOptions::default() }).await
+    }
+
+    async fn start_with(options: DevOptions) -> Self {
+        let options = DevOptions { base_port: 0, ..options };
         let cluster = dev_cluster(options).await.unwrap();
         cluster.ready().await.unwrap();
         Self { cluster }

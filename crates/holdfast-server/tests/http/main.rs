@@ -5,6 +5,7 @@
 mod client;
 mod elections;
 mod errors;
+mod lock_metrics;
 mod malformed;
 mod many;
 mod names;

@@ -43,6 +43,9 @@ pub(crate) struct ServeArgs {
     /// The longest such silence [default: twice the shortest]
     #[arg(long, env = "HOLDFAST_ELECTION_TIMEOUT_MAX", value_name = "DURATION")]
     pub(crate) election_timeout_max: Option<String>,
+    /// Prefixes of lock names, each of which is a group of its own in the metrics: jobs/,invoices/,…
+    #[arg(long, env = "HOLDFAST_METRICS_PREFIXES", value_name = "LIST")]
+    pub(crate) metrics_prefixes: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -56,4 +59,7 @@ pub(crate) struct DevArgs {
     /// Where the nodes keep their data [default: a temporary folder, removed at the end]
     #[arg(long, env = "HOLDFAST_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Prefixes of lock names, each of which is a group of its own in the metrics: jobs/,invoices/,…
+    #[arg(long, env = "HOLDFAST_METRICS_PREFIXES", value_name = "LIST")]
+    pub(crate) metrics_prefixes: Option<String>,
 }

@@ -83,7 +83,12 @@ pub(super) fn left(number: u8, cause: Cause) -> Event {
 pub(super) fn acquired(number: u8, fence: u64, from_queue: bool) -> Event {
     let (fence, ttl, metadata) = (Fence(fence), Ttl::from_ms(1_000).unwrap(), Metadata::default());
     let expires_in_ms = ttl.ms();
-    event(number, Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms: None })
+    let waited_ms = from_queue.then_some(0);
+    let max_left_ms = None;
+    event(
+        number,
+        Happening::Acquired { fence, ttl, expires_in_ms, metadata, from_queue, max_left_ms, waited_ms },
+    )
 }
 
 pub(super) fn ended(number: u8, fence: u64, cause: Cause) -> Event {
