@@ -37,12 +37,27 @@ async fn a_token_is_in_no_listing_error_metric_log_or_file() {
         let wrong = json!({ "token": [holder.token], "owner": 1 });
         let answer = client.post(&format!("/v1/locks/{lock}/acquire"), &wrong, Duration::ZERO).await.unwrap();
         said.push_str(&format!("{answer:?}\n"));
+        let looked_up = json!({ "token": holder.token });
+        for (path, body) in [("attempt", Some(&looked_up)), ("why", None), ("history", None)] {
+            let path = format!("/v1/locks/{lock}/{path}");
+            let answer = match body {
+                Some(body) => client.post(&path, body, Duration::ZERO).await.unwrap(),
+                None => client.get(&path).await.unwrap(),
+            };
+            said.push_str(&format!("{answer:?}\n"));
+        }
         tokens.extend([holder.token, waiter.token, stranger.token]);
     }
     for id in cluster.ids() {
         for path in ["/v1/locks", "/v1/cluster", "/metrics", "/openapi.json", "/debug/digest", "/readyz"] {
             said.push_str(&format!("{:?}\n", cluster.client(id).get(path).await.unwrap()));
         }
+    }
+    let endpoints = cluster.ids().into_iter().map(|id| cluster.client(id).url().to_owned());
+    let watch = holdfast_client::Client::builder().endpoints(endpoints).build().unwrap();
+    let mut watch = watch.watch("", Some(0));
+    for _ in 0..12 {
+        said.push_str(&format!("{:?}\n", watch.next().await.unwrap()));
     }
     cluster.kill_all();
     for node in cluster.nodes() {

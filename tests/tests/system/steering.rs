@@ -211,3 +211,57 @@ async fn what_is_in_the_way_is_explained_as_data_and_in_one_sentence() {
     assert!(sentence.contains("1 waits"), "{sentence}");
     waiting.abort();
 }
+
+/// What an operator does at a terminal: every number that is asked for has been shown before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_broken_from_what_the_listing_shows() {
+    let cluster = Cluster::start(3).await;
+    let endpoints = cluster.ids().into_iter().map(|id| cluster.client(id).url().to_owned());
+    let endpoints: Vec<_> = endpoints.collect();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(holdfast_tests::holdfast());
+        command.args(arguments).env("HOLDFAST_ENDPOINTS", endpoints.join(",")).env_remove("HOLDFAST_TOKEN");
+        let output = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let mut watch = std::process::Command::new(holdfast_tests::holdfast())
+        .args(["watch", "db", "--since", "0", "--json"])
+        .env("HOLDFAST_ENDPOINTS", endpoints.join(","))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let dead = Attempt::at("db").owner("dead").ttl_ms(3_600_000);
+    cluster.client(1).acquire(&dead).await.unwrap().ok();
+    let waiter = Attempt::at("db").owner("next").wait_ms(60_000);
+    let (client, waits) = (cluster.client(2), waiter.clone());
+    let waiting = tokio::spawn(async move { client.acquire(&waits).await.unwrap().ok().fence() });
+    eventually(PATIENCE, "somebody waits", async || run(&["why", "db"]).1.contains("1 waits").then_some(()))
+        .await;
+    let (_, shown, _) = run(&["get", "db", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let fence = shown["holders"][0]["fence"].to_string();
+    assert_eq!(run(&["check-fence", "db", &fence]).0, 0);
+    let force = ["force-release", "db", "--fence", &fence, "--reason", "its machine is gone", "--by", "olga"];
+    let (exit, said, _) = run(&force);
+    assert!(exit == 0 && said.starts_with("ended the hold of db"), "{said}");
+    assert!(waiting.await.unwrap().to_string() > fence);
+    // The same number again does no harm, and one that never was is refused.
+    assert_eq!(run(&force).0, 0);
+    let (exit, _, said) = run(&["force-release", "db", "--fence", "77", "--reason", "x"]);
+    assert!(exit == 76 && said.contains("not_holder"), "{said}");
+    let (exit, _, said) = run(&["check-fence", "db", &fence]);
+    assert!(exit == 76 && said.contains("no hold in force"), "{said}");
+    assert_eq!(cluster.client(3).renew(&dead).await.unwrap().code(), "lease_forced");
+    let (_, attempt, _) = run(&["attempt", "db", "--token", &dead.token]);
+    assert!(attempt.contains("forced"), "{attempt}");
+    let (_, history, _) = run(&["history", "db"]);
+    assert!(history.contains("forced, by olga: its machine is gone"), "{history}");
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
+    let told: Vec<Value> = lines.take(4).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let kinds: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["acquired", "queued", "forced", "acquired"]);
+    assert_eq!((&told[2]["by"], told[2]["fence"].to_string()), (&json!("olga"), fence));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+}

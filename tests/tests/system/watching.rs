@@ -75,6 +75,42 @@ async fn a_watcher_is_told_everything_once_over_a_killed_leader_and_a_restart_of
     }
 }
 
+/// Whoever asks one node after the other, a slow one among them, always from the last number on, sees the order of commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_hops_from_node_to_node_sees_every_event_once_and_in_order() {
+    const ROUNDS: u64 = 60;
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let slow = cluster.others(leader)[0];
+    let roamer = cluster.roamer(0);
+    let changing = tokio::spawn(async move {
+        for _ in 0..ROUNDS {
+            let attempt = Attempt::at("job");
+            roamer.acquire(&attempt).await.ok();
+            roamer.release(&attempt).await.ok();
+        }
+    });
+    let (mut seen, mut hops) = (Vec::new(), cluster.ids().into_iter().cycle());
+    while seen.last().is_none_or(|last| *last < 2 * ROUNDS) {
+        cluster.node(slow).pause();
+        let node = hops.next().unwrap();
+        let since = seen.last().copied().unwrap_or(0);
+        let mut watch = client_of(&cluster, &[node]).watch("", Some(since));
+        // It has fallen behind, and is asked at once.
+        cluster.node(slow).resume();
+        for _ in 0..5 {
+            if seen.last() == Some(&(2 * ROUNDS)) {
+                break;
+            }
+            let (_, event) = next_event(&mut watch).await;
+            assert_eq!(watch.seq(), Some(event.seq));
+            seen.push(event.seq);
+        }
+    }
+    changing.await.unwrap();
+    assert_eq!(seen, (1..=2 * ROUNDS).collect::<Vec<_>>());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_of_some_locks_is_told_of_these_alone_and_why_they_end() {
     let cluster = Cluster::start(3).await;
