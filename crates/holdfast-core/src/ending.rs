@@ -225,3 +225,18 @@ impl<K: Copy + Ord, V: Clone + Dated> Remembered<K, V> {
         Self { by_key, order: order.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_causes_is_complete_and_in_their_order() {
+        let decoded = |at: usize| postcard::from_bytes::<Cause>(&[u8::try_from(at).expect("there are few")]);
+        for (at, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!((decoded(at), cause as usize), (Ok(cause), at));
+        }
+        assert!(decoded(Cause::ALL.len()).is_err(), "there are more causes");
+        assert!(Cause::ALL.into_iter().all(|cause| cause.ends_holds() || cause.ends_waits()));
+    }
+}
