@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::attempt::{Attempt, attempts};
 use crate::history::{History, Operation};
 use crate::lease::Clock;
-use crate::outcome::{Answer, Holder, Outcome};
+use crate::outcome::{Answer, Code, Holder, Outcome};
 use crate::request::Request;
 use crate::share::Share;
 
@@ -207,7 +207,10 @@ fn limit_changes(operations: &[&Operation], others: &Others<'_>) -> Vec<LimitCha
 /// The limit that this call may have set.
 fn limit_set(operation: &Operation) -> Option<u32> {
     match (&operation.request, &operation.outcome) {
-        (Request::Limit { .. }, Outcome::Refused(_)) => None,
+        // It was carried out a second time, perhaps, when nobody used the lock any more.
+        (Request::Limit { limit, .. }, Outcome::Refused(refusal)) => {
+            (refusal.code == Code::NoLimit).then_some(*limit)
+        }
         (Request::Limit { limit, .. }, _) => Some(*limit),
         _ => None,
     }

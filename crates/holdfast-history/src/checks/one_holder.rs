@@ -249,6 +249,20 @@ mod tests {
         story.assert_found(OneHolder, "9 permits of 8");
     }
 
+    /// The service repeats a call whose answer it has lost itself; the second time there may be nothing to change.
+    #[test]
+    fn a_limit_whose_change_was_refused_for_want_of_users_may_have_been_changed_before() {
+        let story = |code| {
+            let mut story = Story::default();
+            story.takes((5, 5), "a", 0..5, 1_000).granted(1);
+            story.limits(10..900, 8).refused(code);
+            story.takes((3, 8), "b", 30..40, 1_000).granted(2);
+            story
+        };
+        story("no_limit").assert_clean();
+        assert!(!story("invalid_argument").verdict().violations.is_empty());
+    }
+
     #[test]
     fn a_read_that_shows_a_reader_beside_a_writer_or_a_permit_too_many_is_found() {
         let mut story = Story::default();

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::{AttemptKey, Event, Happening, Home, NodeId, Op};
+use holdfast_core::{AttemptKey, Cause, Event, Happening, Home, NodeId, Op};
 
 use super::Violation;
 use super::asked::{Asked, wanted};
@@ -102,7 +102,17 @@ fn longest_cost(journal: &Journal, asked: &Asked<'_>, lock: u64, healed: Nanos, 
     let (mut longest, mut cost_since) = (0, None);
     // Fences, by whether those who have them had gone.
     let (mut gone, mut others) = (BTreeSet::new(), BTreeSet::new());
+    // Those who wait for other locks as well: a lock may be kept free for one of them.
+    let mut waiting_for_many = BTreeSet::new();
     for (entry, event) in journal.events().filter(|(_, event)| event.lock == lock) {
+        if asked.whole_of(&event.key).is_some() {
+            match event.what {
+                Happening::Queued | Happening::Ended { cause: Cause::Unclaimed, .. } => {
+                    waiting_for_many.insert(event.key)
+                }
+                _ => waiting_for_many.remove(&event.key),
+            };
+        }
         match event.what {
             // Before the faults were over, the node may have gone later than its waiter's grant came.
             Happening::Acquired { from_queue: true, fence, .. }
@@ -128,7 +138,7 @@ fn longest_cost(journal: &Journal, asked: &Asked<'_>, lock: u64, healed: Nanos, 
         if let Some(since) = cost_since {
             longest = longest.max(within(since, entry.first_at));
         }
-        if gone.is_empty() && !others.is_empty() {
+        if gone.is_empty() && !(others.is_empty() && waiting_for_many.is_empty()) {
             cost_since = None;
         }
     }

@@ -1,7 +1,7 @@
 //! An attempt at many locks has all of them or none: it waits for all, is granted all in one entry with a fence each, and
 //! what is not given back by itself ends together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_core::{Answer, AttemptKey, Cause, Event, Happening, LockName, Op, Place};
 
@@ -35,6 +35,8 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
 struct Model<'a> {
     asked: Asked<'a>,
     parts: BTreeMap<AttemptKey, Standing>,
+    /// Attempts of which some locks were renewed by themselves: their leases end apart.
+    renewed_apart: BTreeSet<AttemptKey>,
     violations: Vec<Violation>,
 }
 
@@ -48,6 +50,13 @@ impl Model<'_> {
     }
 
     fn take(&mut self, entry: &Entry) {
+        for op in &entry.ops {
+            match op {
+                Op::RenewMany { key, named: Some(_), .. } => drop(self.renewed_apart.insert(*key)),
+                Op::Renew { key, .. } => self.renewed_apart.extend(self.asked.whole_of(key)),
+                _ => {}
+            }
+        }
         let mut touched: Vec<AttemptKey> =
             entry.events.iter().filter_map(|event| self.asked.whole_of(&event.key)).collect();
         touched.sort_unstable();
@@ -83,7 +92,8 @@ impl Model<'_> {
 
     /// What nobody has given back by itself ends with the rest.
     fn look_at_ends(&mut self, entry: &Entry, whole: AttemptKey, keys: &[AttemptKey], before: &[Standing]) {
-        let ends_all = |cause: Cause| cause != Cause::Released;
+        let is_apart = self.renewed_apart.contains(&whole);
+        let ends_all = |cause: Cause| cause != Cause::Released && !(is_apart && cause == Cause::Expired);
         let cause =
             entry.events.iter().filter(|event| keys.contains(&event.key)).find_map(|event| {
                 match event.what {
@@ -197,6 +207,16 @@ mod tests {
         assert!(found(vec![waits(), holds(), over(1)]).contains("goes on with 1 of its locks"));
         let given_back = (20, vec![], vec![ended_of(2, 2, Cause::Released)]);
         assert_eq!(found(vec![waits(), holds(), given_back, over(1)]), "");
+    }
+
+    #[test]
+    fn what_was_renewed_by_itself_may_go_on_by_itself() {
+        let place = Place { lock: super::super::sample::lock_of(2), key: super::super::sample::key(2) };
+        let named = Some(holdfast_core::Several::new(vec![place]).unwrap());
+        let renew = Op::RenewMany { key: super::super::sample::key(9), named, ttl: None };
+        let renewed = (500, vec![(renew, Ok(Answer::Done))], vec![]);
+        let over = (1_010, vec![], vec![ended_of(1, 1, Cause::Expired)]);
+        assert_eq!(found(vec![waits(), holds(), renewed, over]), "");
     }
 
     #[test]
