@@ -69,6 +69,8 @@ pub enum FieldKind {
     Texts(&'static str),
     /// A list of JSON objects; the words say of what.
     Objects(&'static str, &'static [Field]),
+    /// True or false.
+    Flag,
 }
 
 impl FieldKind {
@@ -82,6 +84,7 @@ impl FieldKind {
             Self::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
             Self::Texts(_) => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             Self::Objects(..) => value.is_array(),
+            Self::Flag => value.is_boolean(),
         }
     }
 }
@@ -99,6 +102,7 @@ impl fmt::Display for FieldKind {
             Self::Word(words) => write!(f, "must be one of the texts {}", words.join(", ")),
             Self::Texts(which) => write!(f, "must be a list of {which}"),
             Self::Objects(which, _) => write!(f, "must be a list of {which}"),
+            Self::Flag => f.write_str("must be true or false"),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod events;
 pub mod handle;
 pub mod identity;
 pub mod log;
+pub mod members;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]

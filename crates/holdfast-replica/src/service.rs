@@ -16,7 +16,7 @@ use crate::consensus::{Types, codec};
 use crate::proposals::forward;
 use crate::replica::Inner;
 use crate::snapshot_files::SnapshotWriter;
-use crate::wire::{self, ClaimCall, ClaimReply, ProposeCall, ProposeReply, ReadIndexReply};
+use crate::wire::{self, ClaimCall, ClaimReply, OperateCall, ProposeCall, ProposeReply, ReadIndexReply};
 use crate::world::{CallKind, NodeId, PeerService, Runtime};
 
 /// How long a leader waits to be as far as the node that claims a grant.
@@ -36,7 +36,7 @@ struct Incoming {
     writer: SnapshotWriter,
 }
 
-/// What a malformed body is answered with: nothing that any caller takes for an answer.
+/// What a malformed body, and a node that was removed, is answered with: nothing that any caller takes for an answer.
 const MALFORMED: Bytes = Bytes::new();
 
 impl<R: Runtime> Service<R> {
@@ -59,14 +59,20 @@ impl<R: Runtime> Service<R> {
         result(answer)
     }
 
-    async fn vote(&self, body: Bytes) -> Bytes {
+    async fn vote(&self, from: NodeId, body: Bytes) -> Bytes {
+        if self.inner.was_removed(from) {
+            return MALFORMED;
+        }
         match wire::decode::<VoteRequest<Types<R>>>(&body) {
             Some(request) => result(self.inner.raft.vote(request).await),
             None => MALFORMED,
         }
     }
 
-    async fn pre_vote(&self, body: Bytes) -> Bytes {
+    async fn pre_vote(&self, from: NodeId, body: Bytes) -> Bytes {
+        if self.inner.was_removed(from) {
+            return MALFORMED;
+        }
         match wire::decode::<VoteRequest<Types<R>>>(&body) {
             Some(request) => result(self.inner.raft.pre_vote(request).await),
             None => MALFORMED,
@@ -127,6 +133,11 @@ impl<R: Runtime> Service<R> {
         })
     }
 
+    async fn operate(&self, body: Bytes) -> Bytes {
+        let Some(call) = wire::decode::<OperateCall>(&body) else { return MALFORMED };
+        wire::encode(&self.inner.answer_operator(call).await)
+    }
+
     async fn claim(&self, body: Bytes) -> Bytes {
         let Some(call) = wire::decode::<ClaimCall>(&body) else { return MALFORMED };
         wire::encode(&self.inner.answer_claim(&call).await)
@@ -171,14 +182,15 @@ impl<R: Runtime> PeerService for SharedService<R> {
         async move {
             match kind {
                 CallKind::Append => service.append(body).await,
-                CallKind::Vote => service.vote(body).await,
-                CallKind::PreVote => service.pre_vote(body).await,
+                CallKind::Vote => service.vote(from, body).await,
+                CallKind::PreVote => service.pre_vote(from, body).await,
                 CallKind::TransferLeader => service.transfer_leader(body).await,
                 CallKind::SnapshotChunk => service.snapshot_chunk(from, body).await,
                 CallKind::Propose => service.propose(body).await,
                 CallKind::ReadIndex => service.read_index().await,
                 CallKind::Claim => service.claim(body).await,
                 CallKind::Status => wire::encode(&service.inner.report()),
+                CallKind::Operate => service.operate(body).await,
             }
         }
         .boxed()

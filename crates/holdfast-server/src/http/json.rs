@@ -1,13 +1,14 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
 use holdfast_api::{
-    Cluster, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList, SessionSummary, Token,
+    Cluster, ClusterHealth, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList,
+    SessionSummary, Token,
 };
 use holdfast_core::{
     Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail, SessionGrant,
     SessionId, SessionPage, Share, WaiterView,
 };
-use holdfast_replica::handle::{ClusterStatus, Consistency, Role};
+use holdfast_replica::handle::{ClusterStatus, Consistency, HealthStatus, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -218,6 +219,8 @@ pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
             client_url: member.client_url,
             version: member.version,
             applied_index: member.applied_index,
+            lag: member.lag,
+            last_seen_ms: member.last_seen_ms,
         })
         .collect();
     bytes(&Cluster {
@@ -226,7 +229,16 @@ pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
         leader_id: status.leader_id,
         term: status.term,
         members,
+        health: ClusterHealth { status: health(status.health.status).into(), reasons: status.health.reasons },
     })
+}
+
+fn health(status: HealthStatus) -> &'static str {
+    match status {
+        HealthStatus::Ok => "ok",
+        HealthStatus::Degraded => "degraded",
+        HealthStatus::Down => "down",
+    }
 }
 
 fn role(role: Role) -> &'static str {

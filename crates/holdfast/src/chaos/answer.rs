@@ -91,7 +91,9 @@ fn code(code: ErrorCode) -> Option<Code> {
         | ErrorCode::SessionExpired
         | ErrorCode::SessionNotFound
         | ErrorCode::SessionNotYours
-        | ErrorCode::SessionFull => Some(Code::InvalidArgument),
+        | ErrorCode::SessionFull
+        | ErrorCode::Unsafe
+        | ErrorCode::ChangeInProgress => Some(Code::InvalidArgument),
         ErrorCode::LimitConflict => Some(Code::LimitConflict),
         ErrorCode::NoLimit => Some(Code::NoLimit),
         ErrorCode::UnknownOutcome | ErrorCode::Internal => None,
