@@ -7,9 +7,10 @@ mod lead;
 mod requests;
 mod seat;
 
+use openraft_rt::Instant as _;
 use serde::{Deserialize, Serialize};
 
-use crate::handle::Unanswered;
+use crate::handle::{CALL_TIMEOUT, Unanswered};
 use crate::replica::Replica;
 use crate::wire::OperatorRequest;
 use crate::world::{NodeId, Runtime};
@@ -97,8 +98,10 @@ impl<R: Runtime> Replica<R> {
     /// [`ChangeRefusal::Unsafe`] where the node does not answer or does not take over.
     pub async fn transfer(&self, to: Option<NodeId>) -> Result<NodeId, ChangeFailure> {
         self.0.check_open()?;
+        let begun = R::Instant::now();
         let leader = self.0.operate(&OperatorRequest::Transfer { to }).await?;
-        self.0.wait_until_led_by(leader).await?;
+        let left = CALL_TIMEOUT.saturating_sub(R::Instant::now() - begun);
+        self.0.wait_until_led_by(leader, left).await?;
         Ok(leader)
     }
 }

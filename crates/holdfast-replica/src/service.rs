@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use holdfast_core::ClusterTime;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest};
 use openraft::storage::Snapshot;
+use openraft_rt::Instant as _;
 use serde::Serialize;
 
 use crate::consensus::network::{ChunkCall, ChunkReply};
@@ -21,19 +22,33 @@ use crate::world::{CallKind, NodeId, PeerService, Runtime};
 
 /// How long a leader waits to be as far as the node that claims a grant.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two lines about a snapshot that is being received.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Answers peers on behalf of one replica.
 struct Service<R: Runtime> {
     inner: Arc<Inner<R>>,
-    incoming: Mutex<Option<Incoming>>,
+    incoming: Mutex<Option<Incoming<R>>>,
 }
 
 /// A snapshot that is being received.
-struct Incoming {
+struct Incoming<R: Runtime> {
     from: NodeId,
     meta: Vec<u8>,
     next: u64,
     writer: SnapshotWriter,
+    bytes: u64,
+    told: R::Instant,
+}
+
+impl<R: Runtime> Incoming<R> {
+    /// A long transfer says now and then how far it is.
+    fn tell(&mut self) {
+        if self.told + TELL_EVERY <= R::Instant::now() {
+            self.told = R::Instant::now();
+            tracing::info!(received = self.bytes, from = self.from, "catching up: a snapshot is under way");
+        }
+    }
 }
 
 /// What a malformed body, and a node that was removed, is answered with: nothing that any caller takes for an answer.
@@ -99,7 +114,8 @@ impl<R: Runtime> Service<R> {
         let mut incoming = match under_way {
             _ if chunk.number == 0 => {
                 let writer = self.inner.snapshots.begin(&meta).await?;
-                Incoming { from, meta: chunk.meta.clone(), next: 0, writer }
+                let told = R::Instant::now();
+                Incoming { from, meta: chunk.meta.clone(), next: 0, writer, bytes: 0, told }
             }
             Some(incoming)
                 if incoming.from == from && incoming.meta == chunk.meta && incoming.next == chunk.number =>
@@ -108,6 +124,8 @@ impl<R: Runtime> Service<R> {
             }
             _ => return Ok(ChunkReply::OutOfOrder),
         };
+        incoming.bytes += chunk.bytes.len() as u64;
+        incoming.tell();
         incoming.writer.write_chunk(Bytes::from(chunk.bytes)).await?;
         incoming.next += 1;
         if !chunk.is_last {

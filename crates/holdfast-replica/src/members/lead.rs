@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use holdfast_core::{NodeId as CoreNodeId, Op, StorageId};
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::impls::BasicNode;
 use openraft::rt::WatchReceiver;
 use openraft::{ChangeMembers, Membership};
-use openraft_rt::Instant as _;
 use tokio::sync::oneshot;
 
 use crate::consensus::Types;
@@ -20,12 +20,13 @@ use crate::replica::Inner;
 use crate::wire::{self, NodeReport, OperateReply, OperatorRequest};
 use crate::world::{CallError, CallKind, NodeId, PeerAddress, PeerLane, Runtime};
 
-/// A node that has not been heard of for so long is not counted on.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long a node that wants to join may take to say who it is.
 const REACH_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// A learner that is further behind gets no vote, in log entries.
 const PROMOTION_LAG_MAX: u64 = 1_000;
+/// Most changes are over within a few round trips.
+const TURN_PATIENCE: Duration = Duration::from_millis(500);
+const TURN_PAUSE: Duration = Duration::from_millis(20);
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// One change at a time: whose turn it is.
@@ -40,6 +41,11 @@ impl Turns {
         let is_free = !self.0.swap(true, Ordering::AcqRel);
         is_free.then(|| Turn(self.0.clone()))
     }
+
+    /// Whether a change is under way here.
+    pub(super) fn is_taken(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Turn {
@@ -50,40 +56,20 @@ impl Drop for Turn {
 
 type Change = ChangeMembers<NodeId, BasicNode>;
 
-/// The members as the leader has them, and whom it has heard from.
-struct Roll {
-    membership: Membership<NodeId, BasicNode>,
-    /// Heard of lately, this node included.
-    heard: BTreeSet<NodeId>,
-}
+/// The members as the leader has them.
+struct Roll(Membership<NodeId, BasicNode>);
 
 impl Roll {
     fn addr(&self, node: NodeId) -> Option<&str> {
-        self.membership.get_node(&node).map(|known| known.addr.as_str())
+        self.0.get_node(&node).map(|known| known.addr.as_str())
     }
 
     fn is_joint(&self) -> bool {
-        self.membership.get_joint_config().len() > 1
+        self.0.get_joint_config().len() > 1
     }
 
     fn voters(&self) -> BTreeSet<NodeId> {
-        self.membership.voter_ids().collect()
-    }
-
-    /// Why these voters could not go on, if they could not.
-    fn check_majority(&self, voters: &BTreeSet<NodeId>) -> Result<(), ChangeRefusal> {
-        let silent: Vec<_> = voters.difference(&self.heard).map(u64::to_string).collect();
-        let (needed, heard) = (voters.len() / 2 + 1, voters.len() - silent.len());
-        if heard >= needed {
-            return Ok(());
-        }
-        Err(ChangeRefusal::Unsafe(format!(
-            "the cluster would have {} voters and need {needed} of them, but only {heard} would answer: not heard of for \
-             {} s: {}. Bring them back or remove them first",
-            voters.len(),
-            SILENCE_MAX.as_secs(),
-            silent.join(", ")
-        )))
+        self.0.voter_ids().collect()
     }
 }
 
@@ -95,14 +81,24 @@ impl<R: Runtime> Inner<R> {
         let changed = match request {
             OperatorRequest::Transfer { to } => self.lead_transfer(*to).await,
             OperatorRequest::Removed => return OperateReply::NotLeader("it is not for the leader".into()),
-            _ => {
-                let Some(turn) = self.turns.take() else {
-                    return OperateReply::Refused(ChangeRefusal::InProgress);
-                };
-                self.lead_change_in(turn, request, patience).await
-            }
+            _ => match R::timeout(TURN_PATIENCE, self.next_turn()).await {
+                Ok(turn) => self.lead_change_in(turn, request, patience).await,
+                Err(_) => Err(ChangeRefusal::InProgress),
+            },
         };
         changed.unwrap_or_else(OperateReply::Refused)
+    }
+
+    /// Waits until no other change is under way.
+    async fn next_turn(&self) -> Turn {
+        loop {
+            if !self.roll().is_joint()
+                && let Some(turn) = self.turns.take()
+            {
+                return turn;
+            }
+            R::sleep(TURN_PAUSE).await;
+        }
     }
 
     async fn lead_change_in(
@@ -112,9 +108,6 @@ impl<R: Runtime> Inner<R> {
         patience: Duration,
     ) -> Result<OperateReply, ChangeRefusal> {
         let roll = self.roll();
-        if roll.is_joint() {
-            return Err(ChangeRefusal::InProgress);
-        }
         let done = OperateReply::Done { leader: self.node_id };
         match request {
             OperatorRequest::Join { node, addr, storage } => {
@@ -136,7 +129,7 @@ impl<R: Runtime> Inner<R> {
                 if roll.voters().contains(node) {
                     return Ok(done);
                 }
-                self.check_promotion(&roll, *node)?;
+                self.check_promotion(&roll, *node).await?;
                 tracing::info!(node, "a learner has caught up and gets a vote");
                 Ok(self.change(turn, ChangeMembers::AddVoterIds([*node].into()), patience).await)
             }
@@ -144,7 +137,7 @@ impl<R: Runtime> Inner<R> {
                 if roll.addr(*node).is_none() && self.storage_of(*node).is_some() {
                     return Ok(done);
                 }
-                self.check_removal(&roll, *node, *safety)?;
+                self.check_removal(&roll, *node, *safety).await?;
                 if *node == self.node_id {
                     return self.make_way().await;
                 }
@@ -162,12 +155,28 @@ impl<R: Runtime> Inner<R> {
 
     fn roll(&self) -> Roll {
         let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let now = R::Instant::now();
-        let heartbeats = metrics.heartbeat.iter().flatten();
-        let lately = heartbeats.filter(|(_, at)| at.as_ref().is_some_and(|at| now < **at + SILENCE_MAX));
-        let heard = lately.map(|(node, _)| *node).chain([self.node_id]).collect();
-        Roll { membership: metrics.membership_config.membership().clone(), heard }
+        Roll(metrics.borrow_watched().membership_config.membership().clone())
+    }
+
+    /// Whether enough of these voters answer now. One that has just died would still pass for alive by its heartbeats.
+    async fn check_majority(&self, roll: &Roll, voters: &BTreeSet<NodeId>) -> Checked {
+        let ask = |node: &NodeId| {
+            let peer = PeerAddress { node: *node, addr: roll.addr(*node).unwrap_or_default().into() };
+            async move { (peer.node, self.report_of(&peer).await.is_some()) }
+        };
+        let answers = join_all(voters.iter().map(ask)).await;
+        let silent: Vec<_> =
+            answers.iter().filter(|(_, answers)| !answers).map(|(node, _)| node.to_string()).collect();
+        let (needed, answering) = (voters.len() / 2 + 1, voters.len() - silent.len());
+        if answering >= needed {
+            return Ok(());
+        }
+        Err(ChangeRefusal::Unsafe(format!(
+            "the cluster would have {} voters and need {needed} of them, but only {answering} would answer. Silent: node \
+             {}. Bring them back or remove them first",
+            voters.len(),
+            silent.join(", node ")
+        )))
     }
 
     /// An id belongs to one folder for ever, and an address to one node.
@@ -194,7 +203,7 @@ impl<R: Runtime> Inner<R> {
                 present.unwrap_or_default()
             ));
         }
-        let mut others = roll.membership.nodes().filter(|(other, _)| **other != node);
+        let mut others = roll.0.nodes().filter(|(other, _)| **other != node);
         if let Some((other, _)) = others.find(|(_, known)| known.addr == addr) {
             return refuse(format!("the address {addr} is that of node {other}. Give each node its own"));
         }
@@ -223,12 +232,12 @@ impl<R: Runtime> Inner<R> {
         )))
     }
 
-    fn check_promotion(&self, roll: &Roll, node: NodeId) -> Checked {
+    async fn check_promotion(&self, roll: &Roll, node: NodeId) -> Checked {
         if roll.addr(node).is_none() {
             return Err(no_such_member(node));
         }
-        if !roll.heard.contains(&node) || self.storage_of(node).is_none() {
-            return Err(ChangeRefusal::Unsafe(format!("node {node} has not been heard of yet")));
+        if self.storage_of(node).is_none() {
+            return Err(ChangeRefusal::Unsafe(format!("node {node} has not said yet whose folder it has")));
         }
         let lag = self.lag_of(node);
         if lag.is_none_or(|lag| lag > PROMOTION_LAG_MAX) {
@@ -239,7 +248,7 @@ impl<R: Runtime> Inner<R> {
         }
         let mut voters = roll.voters();
         voters.insert(node);
-        roll.check_majority(&voters)
+        self.check_majority(roll, &voters).await
     }
 
     fn lag_of(&self, node: NodeId) -> Option<u64> {
@@ -249,7 +258,7 @@ impl<R: Runtime> Inner<R> {
         Some(metrics.last_log_index.unwrap_or(0).saturating_sub(matching))
     }
 
-    fn check_removal(&self, roll: &Roll, node: NodeId, safety: Safety) -> Checked {
+    async fn check_removal(&self, roll: &Roll, node: NodeId, safety: Safety) -> Checked {
         if roll.addr(node).is_none() {
             return Err(no_such_member(node));
         }
@@ -262,7 +271,7 @@ impl<R: Runtime> Inner<R> {
             return Err(ChangeRefusal::Unsafe(why));
         }
         match safety {
-            Safety::Checked => roll.check_majority(&voters),
+            Safety::Checked => self.check_majority(roll, &voters).await,
             Safety::Forced => Ok(()),
         }
     }

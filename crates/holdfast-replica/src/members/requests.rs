@@ -64,6 +64,10 @@ impl<R: Runtime> Inner<R> {
             Leader::Me(_) => self.lead_change(request, patience).await,
             Leader::Other(leader) if may_pass_on => self.ask(&leader, request, patience, false).await,
             Leader::Other(_) => OperateReply::NotLeader("the node does not lead".into()),
+            // A change may itself be what keeps the majority from answering.
+            Leader::Nobody(_) if self.raft.is_leader() && self.turns.is_taken() => {
+                OperateReply::Refused(ChangeRefusal::InProgress)
+            }
             Leader::Nobody(why) => OperateReply::NotLeader(why.into()),
         }
     }
@@ -87,7 +91,11 @@ impl<R: Runtime> Inner<R> {
     }
 
     /// Waits until this node knows that `leader` leads with a majority.
-    pub(super) async fn wait_until_led_by(&self, leader: NodeId) -> Result<(), Unanswered> {
+    pub(super) async fn wait_until_led_by(
+        &self,
+        leader: NodeId,
+        patience: Duration,
+    ) -> Result<(), Unanswered> {
         let mut metrics = self.raft.server_metrics();
         let serves = async {
             loop {
@@ -102,7 +110,7 @@ impl<R: Runtime> Inner<R> {
                 R::select2(metrics.changed(), R::sleep(PAUSE)).await;
             }
         };
-        let is_known = R::timeout(CALL_TIMEOUT, serves).await.is_ok();
+        let is_known = R::timeout(patience, serves).await.is_ok();
         let why = || Unanswered::UnknownOutcome(format!("node {leader} was elected but is not heard of"));
         is_known.then_some(()).ok_or_else(why)
     }

@@ -155,7 +155,7 @@ impl<R: Runtime> Inner<R> {
             let index = |at: &Option<crate::consensus::types::LogId<R>>| at.as_ref().map_or(0, |at| at.index);
             (index(&metrics.last_applied), index(&metrics.cluster_committed))
         };
-        let percent = if last == 0 { 0 } else { applied.min(last) * 100 / last };
+        let percent = (applied.min(last) * 100).checked_div(last).unwrap_or(0);
         let why = match reply {
             Some(OperateReply::Refused(refusal)) => refusal.to_string(),
             Some(OperateReply::NotLeader(why) | OperateReply::Unknown(why)) => why.clone(),

@@ -15,7 +15,7 @@ const GAP_MAX: Duration = Duration::from_secs(1);
 async fn a_cluster_grows_from_one_to_three_to_five_and_shrinks_to_three_and_no_holder_notices() {
     let mut cluster = Cluster::start(1).await;
     let fence = cluster.client(1).acquire(&Attempt::at("kept").ttl_ms(600_000)).await.unwrap().ok().fence();
-    let load = Load::start(&[cluster.client(1).url().to_owned()], 4).await;
+    let load = Load::start("few", &[cluster.client(1).url().to_owned()], 4).await;
     for id in 2..=5 {
         let through: Vec<u64> = cluster.ids();
         let node = cluster.joiner(id, &through, &[]);
@@ -28,7 +28,7 @@ async fn a_cluster_grows_from_one_to_three_to_five_and_shrinks_to_three_and_no_h
     }
     let leader = cluster.leader().await;
     let urls: Vec<_> = cluster.nodes().iter().map(|node| node.client().url().to_owned()).collect();
-    let more = Load::start(&urls, 5).await;
+    let more = Load::start("load", &urls, 5).await;
     for id in 2..=3 {
         let through = cluster.others(id)[0];
         remove(&cluster, through, id).await.unwrap().ok();
@@ -77,7 +77,7 @@ async fn a_node_that_cannot_be_let_in_is_told_why_and_nobody_else_notices() {
 
     // An id that belongs to another folder.
     let wiped = cluster.joiner(2, &[1, 2, 3], &[]);
-    is_refused(&wiped, "node id 2 belongs to another data folder").await;
+    is_refused(&wiped, "Node id 2 belongs to another data folder").await;
 
     // A node that nobody reaches where it says that it is.
     let nowhere = cluster.joiner(7, &[1, 2, 3], &["--peer-advertise", "127.0.0.1:1"]);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Some holders that renew until they are told to stop.
-pub struct Load {
+pub(super) struct Load {
     holders: JoinSet<(String, u64, Duration)>,
     stop: watch::Sender<bool>,
     roamer: Roamer,
@@ -20,13 +20,13 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 impl Load {
     /// So many holders, that use the nodes at these URLs.
-    pub async fn start(urls: &[String], holders: usize) -> Self {
+    pub(super) async fn start(name: &str, urls: &[String], holders: usize) -> Self {
         let (stop, _) = watch::channel(false);
         let urls = Arc::new(urls.to_vec());
         let roamer = |first| Roamer::new(urls.iter().map(Client::new).collect(), first);
         let mut all = JoinSet::new();
         for number in 0..holders {
-            let (roamer, attempt) = (roamer(number), Attempt::at(format!("load-{number}")).ttl_ms(TTL_MS));
+            let (roamer, attempt) = (roamer(number), Attempt::at(format!("{name}-{number}")).ttl_ms(TTL_MS));
             let fence = roamer.acquire(&attempt).await.ok().fence();
             let stopped = stop.subscribe();
             all.spawn(renew_until(stopped, roamer, attempt, fence));
@@ -35,7 +35,7 @@ impl Load {
     }
 
     /// Stops, checks that nobody has lost anything, and gives the longest time between two renewals.
-    pub async fn stop(self) -> Duration {
+    pub(super) async fn stop(self) -> Duration {
         self.stop.send_replace(true);
         let mut longest = Duration::ZERO;
         for (lock, fence, gap) in self.holders.join_all().await {
