@@ -54,8 +54,9 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Three nodes whose log does not reach back to the beginning any more, and the fence of a lock that is held.
-async fn cut_the_log() -> (Cluster, u64) {
+/// Three nodes whose log does not reach back to the beginning any more, the fence of a lock that is held, and which of them
+/// was away and still is.
+async fn cut_the_log() -> (Cluster, u64, u64) {
     let cluster = Cluster::start(3).await;
     let hold = Attempt::at("held").ttl_ms(86_400_000);
     let fence = cluster.client(1).acquire(&hold).await.unwrap().ok().fence();
@@ -79,6 +80,14 @@ async fn cut_the_log() -> (Cluster, u64) {
     .await;
     assert!(names.iter().any(|name| name.starts_with("snap-")), "there is a snapshot: {names:?}");
 
+    let away = away.id();
+    (cluster, fence, away)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders_stay_small() {
+    let (cluster, fence, away) = cut_the_log().await;
+    let away = cluster.node(away);
     away.start();
     away.ready(PATIENCE).await;
     cluster.ready().await;
@@ -94,17 +103,13 @@ async fn cut_the_log() -> (Cluster, u64) {
     away.start();
     cluster.ready().await;
     cluster.equal_digests(&cluster.ids()).await;
-    (cluster, fence)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders_stay_small() {
-    cut_the_log().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_joins_gets_a_snapshot_and_all_know_their_members_after_a_restart() {
-    let (mut cluster, fence) = cut_the_log().await;
+    let (mut cluster, fence, _) = cut_the_log().await;
+    cluster.start_all();
+    cluster.ready().await;
     let joiner = cluster.joiner(4, &[1, 2, 3], &[]);
     joiner.start();
     let voters = |view: &ClusterView| view.voter_ids() == [1, 2, 3, 4];
