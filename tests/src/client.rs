@@ -51,6 +51,12 @@ impl Client {
         self.send(Method::POST, path, Some("application/json"), bytes, wait).await
     }
 
+    /// `DELETE` a path, with JSON.
+    pub async fn delete(&self, path: &str, body: &Value) -> Reply {
+        let bytes = Bytes::from(body.to_string());
+        self.send(Method::DELETE, path, Some("application/json"), bytes, Duration::ZERO).await
+    }
+
     /// Tries to get a lock.
     pub async fn acquire(&self, attempt: &Attempt) -> Reply {
         self.post(&path_of(&attempt.lock, "/acquire"), &attempt.body(), attempt.wait()).await

@@ -54,7 +54,7 @@ impl Setup {
             Node::new(id, at, data_dir, folder.path().join(format!("node-{id}.log")), args.clone())
         };
         let nodes = addresses.into_iter().zip(1..).map(node).collect();
-        Cluster { nodes, folder }
+        Cluster { nodes, folder, host, log_level: self.log_level.clone() }
     }
 
     /// Makes the cluster, starts all nodes and waits until all of them serve.
@@ -71,6 +71,8 @@ impl Setup {
 pub struct Cluster {
     nodes: Vec<Node>,
     folder: TempDir,
+    host: LoopbackHost,
+    log_level: String,
 }
 
 impl Cluster {
@@ -110,6 +112,34 @@ impl Cluster {
     /// A client of all nodes, which begins with the `first`th.
     pub fn roamer(&self, first: usize) -> Roamer {
         Roamer::new(self.nodes.iter().map(Node::client).collect(), first)
+    }
+
+    /// A node that is to join by way of these, with more arguments. It is not started, and does not count as one of the
+    /// cluster's.
+    pub fn joiner(&self, id: u64, through: &[u64], args: &[&str]) -> Node {
+        let urls: Vec<_> = through.iter().map(|id| self.client(*id).url().to_owned()).collect();
+        let mut all = vec!["--join".into(), urls.join(",")];
+        all.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self.newcomer(id, all)
+    }
+
+    /// A node with an address and an empty folder of its own that knows nothing of the cluster but what `args` say.
+    pub fn newcomer(&self, id: u64, mut args: Vec<String>) -> Node {
+        let at = self.host.reserve(1).remove(0);
+        let name = format!("newcomer-{id}-{}", at.peer.port());
+        args.extend(["--log-level".into(), self.log_level.clone()]);
+        let log = self.folder.path().join(format!("{name}.log"));
+        Node::new(id, at, self.folder.path().join(name), log, args)
+    }
+
+    /// Makes a node one of the cluster's.
+    pub fn adopt(&mut self, node: Node) {
+        self.nodes.push(node);
+    }
+
+    /// Gives a node up, and ends its process if there is one.
+    pub fn dismiss(&mut self, id: u64) {
+        self.nodes.retain(|node| node.id() != id);
     }
 
     /// A folder that goes with the cluster.
@@ -235,6 +265,23 @@ impl ClusterView {
     /// The cluster's identity.
     pub fn cluster_id(&self) -> Option<&str> {
         self.0["cluster_id"].as_str()
+    }
+
+    /// The entry of a member.
+    pub fn member(&self, id: u64) -> Option<&Value> {
+        self.0["members"].as_array()?.iter().find(|entry| entry["id"] == id)
+    }
+
+    /// Ids of all members.
+    pub fn member_ids(&self) -> Vec<u64> {
+        let members = self.0["members"].as_array().into_iter().flatten();
+        members.filter_map(|entry| entry["id"].as_u64()).collect()
+    }
+
+    /// Ids of those that have a vote.
+    pub fn voter_ids(&self) -> Vec<u64> {
+        let members = self.0["members"].as_array().into_iter().flatten();
+        members.filter(|entry| entry["voter"] == true).filter_map(|entry| entry["id"].as_u64()).collect()
     }
 
     /// How far a member is, as far as it says.

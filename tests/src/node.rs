@@ -60,6 +60,18 @@ impl Node {
         self.client.clone()
     }
 
+    /// The same node and log with another folder and other arguments, not started yet.
+    #[must_use]
+    pub fn again(&self, data_dir: PathBuf, args: Vec<String>) -> Self {
+        Self::new(self.id, self.addresses, data_dir, self.log_file.clone(), args)
+    }
+
+    /// The same node, folder and log at other addresses with other arguments, not started yet.
+    #[must_use]
+    pub fn moved(&self, addresses: Addresses, args: Vec<String>) -> Self {
+        Self::new(self.id, addresses, self.data_dir.clone(), self.log_file.clone(), args)
+    }
+
     /// Its process id.
     ///
     /// # Panics

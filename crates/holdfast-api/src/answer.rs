@@ -247,6 +247,14 @@ pub struct Member {
     /// The last log index that it has applied; null where it did not answer.
     #[schema(required)]
     pub applied_index: Option<u64>,
+    /// How many log entries it has applied less than the leader; null where one of them did not answer.
+    #[serde(default)]
+    #[schema(required)]
+    pub lag: Option<u64>,
+    /// How long ago the leader has last heard from it; null where that is not known.
+    #[serde(default)]
+    #[schema(required)]
+    pub last_seen_ms: Option<u64>,
 }
 
 /// The cluster, as one node sees it.
@@ -264,6 +272,18 @@ pub struct Cluster {
     pub term: u64,
     /// All members, by id.
     pub members: Vec<Member>,
+    /// How well it can do its work.
+    #[serde(default)]
+    pub health: ClusterHealth,
+}
+
+/// How well a cluster can do its work, as one node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterHealth {
+    /// `ok`; `degraded`: it serves, but something is wrong; `down`: it does not serve, as far as the node knows.
+    pub status: String,
+    /// What is wrong, for people.
+    pub reasons: Vec<String>,
 }
 
 /// That a node is alive or ready.

@@ -60,11 +60,15 @@ pub enum ErrorCode {
     UnknownOutcome,
     /// A bug of ours; it may or may not have been done.
     Internal,
+    /// The change of members or leader would harm the cluster; nothing was done.
+    Unsafe,
+    /// Another change of members is under way; nothing was done.
+    ChangeInProgress,
 }
 
 impl ErrorCode {
     /// Every code, for documentation and tests.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -92,6 +96,8 @@ impl ErrorCode {
         Self::NoSpace,
         Self::UnknownOutcome,
         Self::Internal,
+        Self::Unsafe,
+        Self::ChangeInProgress,
     ];
 
     /// As it stands in JSON.
@@ -124,6 +130,8 @@ impl ErrorCode {
             Self::NoSpace => "no_space",
             Self::UnknownOutcome => "unknown_outcome",
             Self::Internal => "internal",
+            Self::Unsafe => "unsafe",
+            Self::ChangeInProgress => "change_in_progress",
         }
     }
 
@@ -149,7 +157,9 @@ impl ErrorCode {
             | Self::SessionExpired
             | Self::SessionNotYours
             | Self::SessionFull
-            | Self::AlreadyDone => 409,
+            | Self::AlreadyDone
+            | Self::Unsafe
+            | Self::ChangeInProgress => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::Internal => 500,
@@ -188,6 +198,8 @@ impl ErrorCode {
             Self::NoSpace => "The cluster is short of disk space",
             Self::UnknownOutcome => "It is not known whether this was done",
             Self::Internal => "The service has a bug",
+            Self::Unsafe => "The change would harm the cluster",
+            Self::ChangeInProgress => "Another change of the members is under way",
         }
     }
 
@@ -218,13 +230,18 @@ impl ErrorCode {
             | Self::SessionFull
             | Self::AlreadyDone
             | Self::NoLeader
-            | Self::NoSpace => true,
+            | Self::NoSpace
+            | Self::Unsafe
+            | Self::ChangeInProgress => true,
         }
     }
 
     /// Whether the same request may well succeed a little later.
     pub fn is_worth_repeating(self) -> bool {
-        matches!(self, Self::NoLeader | Self::UnknownOutcome | Self::NoSpace | Self::QueueFull)
+        matches!(
+            self,
+            Self::NoLeader | Self::UnknownOutcome | Self::NoSpace | Self::QueueFull | Self::ChangeInProgress
+        )
     }
 }
 

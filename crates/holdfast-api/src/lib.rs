@@ -6,6 +6,7 @@ mod code;
 mod election;
 mod limits;
 mod many;
+mod membership;
 mod problem;
 mod request;
 mod session;
@@ -14,8 +15,8 @@ mod token;
 mod watching;
 
 pub use answer::{
-    Cluster, Digest, Fenced, Grant, GrantMany, Health, HeldBy, Holder, LimitSet, Lock, LockList, LockState,
-    Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
+    Cluster, ClusterHealth, Digest, Fenced, Grant, GrantMany, Health, HeldBy, Holder, LimitSet, Lock,
+    LockList, LockState, Member, Mode, Released, ReleasedLock, ReleasedMany, Waiter,
 };
 pub use body::{Field, FieldKind, Presence, RequestBody, read_body};
 pub use code::ErrorCode;
@@ -25,6 +26,7 @@ pub use election::{
 };
 pub use limits::{BODY_LEN_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 pub use many::{AcquireManyRequest, LockItem, ReleaseManyRequest, RenewManyRequest};
+pub use membership::{JoinRequest, Joined, MemberRemoved, RemoveMemberRequest, TransferRequest, Transferred};
 pub use problem::Problem;
 pub use request::{AcquireRequest, InvalidArgument, Once, ReleaseRequest, RenewRequest, SetLimitRequest};
 pub use session::{

@@ -28,6 +28,7 @@ mod judge;
 mod keeping;
 mod leadership;
 mod lease;
+mod membership;
 mod path;
 mod request;
 mod session;

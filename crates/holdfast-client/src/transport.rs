@@ -38,6 +38,10 @@ impl Outgoing {
         let body = serde_json::to_vec(body).expect("requests of the API have string keys only").into();
         Self { method: Method::POST, path, body }
     }
+
+    pub(crate) fn delete(path: String, body: &impl serde::Serialize) -> Self {
+        Self { method: Method::DELETE, ..Self::post(path, body) }
+    }
 }
 
 /// What came back, whatever it is.
@@ -156,7 +160,7 @@ fn request(url: Uri, outgoing: &Outgoing) -> Request<Full<Bytes>> {
         .uri(url)
         .header(USER_AGENT, concat!("holdfast-client/", env!("CARGO_PKG_VERSION")))
         .header(ACCEPT, "application/json");
-    if outgoing.method == Method::POST {
+    if outgoing.method != Method::GET {
         request = request.header(CONTENT_TYPE, "application/json");
     }
     request.body(Full::new(outgoing.body.clone())).expect("method, URL and headers are valid")

@@ -159,6 +159,7 @@ impl<R: Runtime> Inner<R> {
                 let _ = self.raft.trigger().purge_log(upto).await;
             }
             self.watch_space().await;
+            self.finish_change().await;
             self.witness(index, bytes);
         }
     }

@@ -89,6 +89,30 @@ pub struct Member {
     pub version: Option<String>,
     /// The last log index that it has applied; None where it did not answer.
     pub applied_index: Option<u64>,
+    /// How many log entries it has applied less than the leader; None where one of them did not answer.
+    pub lag: Option<u64>,
+    /// How long ago the leader has last heard from it, in milliseconds; None where that is not known.
+    pub last_seen_ms: Option<u64>,
+}
+
+/// How well the cluster can do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthStatus {
+    /// All members do their part.
+    Ok,
+    /// It serves, but something is wrong.
+    Degraded,
+    /// It does not serve, as far as this node knows.
+    Down,
+}
+
+/// How the cluster is, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterHealth {
+    /// In a word.
+    pub status: HealthStatus,
+    /// For people; empty if all is well.
+    pub reasons: Vec<String>,
 }
 
 /// The cluster, as this node sees it.
@@ -104,6 +128,8 @@ pub struct ClusterStatus {
     pub term: u64,
     /// All members, by id.
     pub members: Vec<Member>,
+    /// How well it can do its work.
+    pub health: ClusterHealth,
 }
 
 /// Numbers about this node for metrics and readiness. Cheap: no call to a peer.

@@ -31,7 +31,7 @@ impl<R: Runtime> Inner<R> {
     }
 
     /// True once another node leads.
-    async fn hand_over_to(&self, successor: NodeId) -> bool {
+    pub(crate) async fn hand_over_to(&self, successor: NodeId) -> bool {
         tracing::info!(to = successor, "handing leadership over");
         self.tell_time().await;
         let mut metrics = self.raft.server_metrics();

@@ -148,6 +148,14 @@ impl<R: Runtime> Leadership<R> {
         }
     }
 
+    /// Where a member is reached, as far as this node knows.
+    pub(crate) fn address_of(&self, node: NodeId) -> Option<PeerAddress> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let known = metrics.membership_config.membership().get_node(&node)?;
+        Some(PeerAddress { node, addr: known.addr.clone() })
+    }
+
     /// Whether a majority has answered this leader within the last election timeout.
     pub(crate) fn has_majority(&self) -> bool {
         self.is_backed(&self.raft.metrics().borrow_watched())

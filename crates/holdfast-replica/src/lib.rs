@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod identity;
 pub mod lock_counters;
 pub mod log;
+pub mod members;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]
 pub mod node;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an adapter to the real world")]

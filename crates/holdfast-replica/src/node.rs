@@ -13,9 +13,10 @@ use crate::events::EventStream;
 use crate::groups::LockGroups;
 use crate::handle::Housekeeping;
 pub use crate::handle::{OpenError, Timing};
+use crate::members::{SeatWish, Stay};
 use crate::node_store::SledNodeStore;
 use crate::open::{OpenFolder, ReplicaParts};
-use crate::peers::{self, Hello, PeerIdentity, Peering, Refusal, RefusalReason, TcpTransport};
+use crate::peers::{self, AddressBook, Hello, PeerIdentity, Peering, Refusal, RefusalReason, TcpTransport};
 use crate::replica::{Inner, Replica};
 use crate::world::{Disk, DiskLane, NodeId};
 
@@ -41,8 +42,15 @@ pub struct NodeOptions {
     pub peer_addr: String,
     /// Base URL that clients reach it by.
     pub client_url: String,
-    /// The first members, by id with `HOST:PORT` for peers; empty: a cluster of one. Ignored with existing data.
+    /// The first members, by id with `HOST:PORT` for peers; empty: a cluster of one. With existing data only an address
+    /// book: a member that does not answer at its stored address is tried at this one.
     pub initial_cluster: Vec<(NodeId, String)>,
+    /// Whether the node forms a cluster, if it has none yet.
+    pub origin: Origin,
+    /// Whether it stays a learner.
+    pub stay: Stay,
+    /// Where the node is, if that is certain: the others are told if they think that it is elsewhere.
+    pub announced: Option<String>,
     /// How quickly a lost leader is noticed.
     pub timing: Timing,
     /// Version of the program.
@@ -51,12 +59,23 @@ pub struct NodeOptions {
     pub lock_groups: LockGroups,
 }
 
+/// Where the cluster of a node with an empty folder comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// It forms one, with the other first members.
+    #[default]
+    Form,
+    /// It waits until one lets it in.
+    Join,
+}
+
 /// Starts a node.
 ///
 /// # Errors
 /// If its folder or its listener cannot be used, or the options contradict each other.
 pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
-    let initial_cluster = first_members(&options)?;
+    let first_members = first_members(&options)?;
+    let listed = options.initial_cluster.iter().cloned().collect();
     let listener = listen(options.peer_listener)?;
     let disk = Arc::new(FolderDisk::open(&options.data_dir).map_err(refused_folder)?);
     wait_for_room(&*disk).await;
@@ -73,11 +92,11 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
     ));
     let registry = Registry { from_log: Arc::new(folder.registered()?), ..Registry::default() };
     let peering = Peering::new(identity.clone(), Arc::new(registry.clone()));
-    let transport = Arc::new(TcpTransport::new(peering.clone()));
+    let transport = Arc::new(AddressBook::new(Arc::new(TcpTransport::new(peering.clone())), listed));
     let replica = NodeReplica::start(ReplicaParts {
         folder,
         transport,
-        initial_cluster,
+        initial_cluster: first_members,
         log_disk_stats: disk.stats(DiskLane::Log),
         timing: options.timing,
         housekeeping: Housekeeping::default(),
@@ -92,6 +111,9 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
     let tasks = &replica.0.tasks;
     let (service, closing) = (replica.service(), tasks.closing());
     tasks.start(async move { peers::serve(peering, listener, service, closing.closed()).await });
+    let wish = SeatWish { addr: options.announced, stay: options.stay };
+    let (seated, closing) = (replica.clone(), tasks.closing());
+    tasks.start(async move { seated.take_seat(wish, closing).await });
     let (formed, closing) = (replica.clone(), tasks.closing());
     tasks.start(async move {
         tokio::select! {
@@ -107,6 +129,9 @@ pub async fn open(options: NodeOptions) -> Result<NodeReplica, OpenError> {
 }
 
 fn first_members(options: &NodeOptions) -> Result<BTreeMap<NodeId, String>, OpenError> {
+    if options.origin == Origin::Join {
+        return Ok(BTreeMap::new());
+    }
     if options.initial_cluster.is_empty() {
         return Ok(BTreeMap::from([(options.node_id, options.peer_addr.clone())]));
     }
@@ -157,10 +182,14 @@ struct Registry {
 }
 
 impl Registry {
+    fn inner(&self) -> Option<Arc<Inner<TokioRuntime>>> {
+        self.replica.get().and_then(Weak::upgrade)
+    }
+
     fn storage_of(&self, node: NodeId) -> Option<StorageId> {
-        let inner = self.replica.get().and_then(Weak::upgrade);
-        let applied =
-            inner.and_then(|inner| inner.machine.look(|state| state.table.storage_of(CoreNodeId(node))));
+        let applied = self
+            .inner()
+            .and_then(|inner| inner.machine.look(|state| state.table.storage_of(CoreNodeId(node))));
         applied.or_else(|| self.from_log.get(&node).copied())
     }
 }
@@ -177,7 +206,17 @@ impl peers::PeerDirectory for Registry {
                     hello.node
                 ),
             )),
+            _ if self.inner().is_some_and(|inner| inner.was_removed(hello.node)) => Err(Refusal::new(
+                RefusalReason::NotMember,
+                format!("node {} was removed from the cluster, and its id does not come back", hello.node),
+            )),
             _ => Ok(()),
+        }
+    }
+
+    fn turned_away(&self, reason: Option<RefusalReason>) {
+        if let (Some(RefusalReason::NotMember), Some(inner)) = (reason, self.inner()) {
+            inner.note_removal();
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::identity::Identity;
 use crate::leadership::Leadership;
 use crate::lock_counters::LockCounters;
 use crate::log::{Log, LogLimits, LogPoint, TrimmedTail};
+use crate::members::Turns;
 use crate::node_store::{NodeStore, check_witness};
 use crate::proposals::Driver;
 use crate::reads::Rounds;
@@ -200,7 +201,8 @@ pub struct ReplicaParts {
     pub folder: OpenFolder,
     /// The way to its peers.
     pub transport: Arc<dyn Transport>,
-    /// The first members, by id with `HOST:PORT` for peers. Ignored with existing data.
+    /// The first members, by id with `HOST:PORT` for peers. Ignored with existing data. Without any, the node waits until
+    /// the leader of a cluster lets it in.
     pub initial_cluster: BTreeMap<NodeId, String>,
     /// What the disk has counted, for metrics.
     pub log_disk_stats: Arc<DiskStats>,
@@ -249,7 +251,12 @@ impl<R: Runtime> Replica<R> {
         let inner = Arc::new(Inner {
             node_id,
             boot,
-            about: About { client_url: parts.client_url, version: parts.version },
+            about: About {
+                client_url: parts.client_url,
+                version: parts.version,
+                storage: StorageId(identity.storage_id),
+                cluster: identity.cluster_id.clone(),
+            },
             raft,
             machine,
             effects,
@@ -271,6 +278,8 @@ impl<R: Runtime> Replica<R> {
             space: Space::default(),
             is_draining: Watched::new(false),
             wall_clock: parts.wall_clock,
+            turns: Turns::default(),
+            removed: Watched::new(None),
             failure: Watched::new(None),
         });
         start_tasks(&inner, driver, rounds, errands_in, identity);
@@ -326,7 +335,7 @@ impl<R: Runtime> Inner<R> {
     /// Forms the cluster, unless this node has been in one. All first members may do so, with the same list.
     async fn form(&self, initial_cluster: BTreeMap<NodeId, String>) -> Result<(), OpenError> {
         let is_formed = self.raft.is_initialized().await.map_err(damaged)?;
-        if is_formed {
+        if is_formed || initial_cluster.is_empty() {
             return Ok(());
         }
         let members: BTreeMap<_, _> =

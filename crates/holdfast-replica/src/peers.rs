@@ -10,6 +10,7 @@ pub mod frame;
 pub mod handshake;
 pub mod limits;
 
+mod address_book;
 mod backoff;
 mod dial;
 mod driver;
@@ -27,6 +28,7 @@ mod throttle;
 mod transport;
 mod wire;
 
+pub use address_book::AddressBook;
 pub use identity::{Hello, OtherClusterFormed, PeerIdentity};
 pub use listener::serve;
 pub use peering::Peering;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
     Answer, AttemptKey, ClusterTime, Fence, Grant, Intervention, Limit, LockName, LockTable, ManyGrant,
-    Metadata, Op, Outcome, Owner, Place, Run, SessionGrant, SessionKey, SessionRef, Several, Standing, Ttl,
+    Metadata, Op, Outcome, Owner, Place, Run, SessionGrant, SessionKey, SessionRef, Several, Standing,
+    StorageId, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -27,6 +28,7 @@ use crate::handle::{
 };
 use crate::leadership::Leadership;
 use crate::log::Log;
+use crate::members::Turns;
 use crate::node_store::NodeStore;
 use crate::proposals::Proposals;
 use crate::reads::Reads;
@@ -56,6 +58,9 @@ impl<R: Runtime> std::fmt::Debug for Replica<R> {
 pub(crate) struct About {
     pub(crate) client_url: String,
     pub(crate) version: String,
+    pub(crate) storage: StorageId,
+    /// The cluster that the folder belonged to at the start.
+    pub(crate) cluster: Option<String>,
 }
 
 /// What the parts of a replica share.
@@ -88,6 +93,10 @@ pub(crate) struct Inner<R: Runtime> {
     pub(crate) is_draining: Watched<bool>,
     /// Of this node, in milliseconds since 1970: for people only.
     pub(crate) wall_clock: fn() -> u64,
+    /// Whose turn it is to change the members.
+    pub(crate) turns: Turns,
+    /// Why this node is no member any more, if it was told so.
+    pub(crate) removed: Watched<Option<String>>,
     /// Why this replica must stop, if it must.
     pub(crate) failure: Watched<Option<String>>,
 }

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use holdfast_core::ClusterTime;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest};
 use openraft::storage::Snapshot;
+use openraft_rt::Instant as _;
 use serde::Serialize;
 
 use crate::consensus::network::{ChunkCall, ChunkReply};
@@ -16,27 +17,41 @@ use crate::consensus::{Types, codec};
 use crate::proposals::forward;
 use crate::replica::Inner;
 use crate::snapshot_files::SnapshotWriter;
-use crate::wire::{self, ClaimCall, ClaimReply, ProposeCall, ProposeReply, ReadIndexReply};
+use crate::wire::{self, ClaimCall, ClaimReply, OperateCall, ProposeCall, ProposeReply, ReadIndexReply};
 use crate::world::{CallKind, NodeId, PeerService, Runtime};
 
 /// How long a leader waits to be as far as the node that claims a grant.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two lines about a snapshot that is being received.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Answers peers on behalf of one replica.
 struct Service<R: Runtime> {
     inner: Arc<Inner<R>>,
-    incoming: Mutex<Option<Incoming>>,
+    incoming: Mutex<Option<Incoming<R>>>,
 }
 
 /// A snapshot that is being received.
-struct Incoming {
+struct Incoming<R: Runtime> {
     from: NodeId,
     meta: Vec<u8>,
     next: u64,
     writer: SnapshotWriter,
+    bytes: u64,
+    told: R::Instant,
 }
 
-/// What a malformed body is answered with: nothing that any caller takes for an answer.
+impl<R: Runtime> Incoming<R> {
+    /// A long transfer says now and then how far it is.
+    fn tell(&mut self) {
+        if self.told + TELL_EVERY <= R::Instant::now() {
+            self.told = R::Instant::now();
+            tracing::info!(received = self.bytes, from = self.from, "catching up: a snapshot is under way");
+        }
+    }
+}
+
+/// What a malformed body, and a node that was removed, is answered with: nothing that any caller takes for an answer.
 const MALFORMED: Bytes = Bytes::new();
 
 impl<R: Runtime> Service<R> {
@@ -59,14 +74,20 @@ impl<R: Runtime> Service<R> {
         result(answer)
     }
 
-    async fn vote(&self, body: Bytes) -> Bytes {
+    async fn vote(&self, from: NodeId, body: Bytes) -> Bytes {
+        if self.inner.was_removed(from) {
+            return MALFORMED;
+        }
         match wire::decode::<VoteRequest<Types<R>>>(&body) {
             Some(request) => result(self.inner.raft.vote(request).await),
             None => MALFORMED,
         }
     }
 
-    async fn pre_vote(&self, body: Bytes) -> Bytes {
+    async fn pre_vote(&self, from: NodeId, body: Bytes) -> Bytes {
+        if self.inner.was_removed(from) {
+            return MALFORMED;
+        }
         match wire::decode::<VoteRequest<Types<R>>>(&body) {
             Some(request) => result(self.inner.raft.pre_vote(request).await),
             None => MALFORMED,
@@ -93,7 +114,8 @@ impl<R: Runtime> Service<R> {
         let mut incoming = match under_way {
             _ if chunk.number == 0 => {
                 let writer = self.inner.snapshots.begin(&meta).await?;
-                Incoming { from, meta: chunk.meta.clone(), next: 0, writer }
+                let told = R::Instant::now();
+                Incoming { from, meta: chunk.meta.clone(), next: 0, writer, bytes: 0, told }
             }
             Some(incoming)
                 if incoming.from == from && incoming.meta == chunk.meta && incoming.next == chunk.number =>
@@ -102,6 +124,8 @@ impl<R: Runtime> Service<R> {
             }
             _ => return Ok(ChunkReply::OutOfOrder),
         };
+        incoming.bytes += chunk.bytes.len() as u64;
+        incoming.tell();
         incoming.writer.write_chunk(Bytes::from(chunk.bytes)).await?;
         incoming.next += 1;
         if !chunk.is_last {
@@ -125,6 +149,11 @@ impl<R: Runtime> Service<R> {
             Ok(point) => ReadIndexReply::Index { index: point.index, now: point.now },
             Err(_) => ReadIndexReply::NotLeader,
         })
+    }
+
+    async fn operate(&self, body: Bytes) -> Bytes {
+        let Some(call) = wire::decode::<OperateCall>(&body) else { return MALFORMED };
+        wire::encode(&self.inner.answer_operator(call).await)
     }
 
     async fn claim(&self, body: Bytes) -> Bytes {
@@ -171,14 +200,15 @@ impl<R: Runtime> PeerService for SharedService<R> {
         async move {
             match kind {
                 CallKind::Append => service.append(body).await,
-                CallKind::Vote => service.vote(body).await,
-                CallKind::PreVote => service.pre_vote(body).await,
+                CallKind::Vote => service.vote(from, body).await,
+                CallKind::PreVote => service.pre_vote(from, body).await,
                 CallKind::TransferLeader => service.transfer_leader(body).await,
                 CallKind::SnapshotChunk => service.snapshot_chunk(from, body).await,
                 CallKind::Propose => service.propose(body).await,
                 CallKind::ReadIndex => service.read_index().await,
                 CallKind::Claim => service.claim(body).await,
                 CallKind::Status => wire::encode(&service.inner.report()),
+                CallKind::Operate => service.operate(body).await,
             }
         }
         .boxed()

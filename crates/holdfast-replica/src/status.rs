@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use openraft::rt::WatchReceiver;
+use openraft_rt::Instant as _;
 
 use crate::groups::LockGroups;
-use crate::handle::{ClusterStatus, Member, NodeStatus, Role};
+use crate::handle::{ClusterHealth, ClusterStatus, HealthStatus, Member, NodeStatus, Role};
 use crate::leadership::Leader;
 use crate::lock_counters::GroupNumbers;
 use crate::replica::{Inner, Replica};
@@ -19,6 +20,8 @@ use crate::world::{CallKind, NodeId, PeerAddress, PeerLane, Runtime};
 
 /// A member that does not answer within this time is shown without what only it knows.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
+/// A member that is further behind the leader is said to be, in log entries.
+const LAG_NOTED: u64 = 10_000;
 
 impl<R: Runtime> Inner<R> {
     /// What this node says of itself.
@@ -29,7 +32,20 @@ impl<R: Runtime> Inner<R> {
             applied_index: self.effects.progress.get().position.index,
             leads: self.raft.is_leader(),
             is_draining: self.is_draining.get(),
+            storage: self.about.storage,
+            heard_ms: self.heard_ms(),
         }
+    }
+
+    /// How long ago this node has heard from each of the others, if it leads.
+    fn heard_ms(&self) -> Vec<(NodeId, Option<u64>)> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let now = R::Instant::now();
+        let ago =
+            |at: R::Instant| u64::try_from(now.saturating_duration_since(at).as_millis()).unwrap_or(u64::MAX);
+        let others = metrics.heartbeat.iter().flatten().filter(|(node, _)| **node != self.node_id);
+        others.map(|(node, at)| (*node, at.as_ref().map(|at| ago(**at)))).collect()
     }
 
     /// What another node says of itself; none if it does not answer.
@@ -46,6 +62,9 @@ impl<R: Runtime> Inner<R> {
     fn obstacle(&self) -> Option<String> {
         if self.is_draining.get() {
             return Some("the node is shutting down".into());
+        }
+        if let Some(why) = self.removed.get() {
+            return Some(why);
         }
         if self.space.is_short() {
             return Some("the node is short of disk space".into());
@@ -69,29 +88,39 @@ impl<R: Runtime> Replica<R> {
             Leader::Other(leader) => Some(leader.node),
             Leader::Nobody(_) => None,
         };
-        let (term, peers) = {
+        let (term, is_changing, peers) = {
             let metrics = inner.raft.metrics();
             let metrics = metrics.borrow_watched();
-            let voters: Vec<NodeId> = metrics.membership_config.voter_ids().collect();
-            let peers: Vec<_> = metrics
-                .membership_config
+            let membership = metrics.membership_config.membership();
+            let voters: Vec<NodeId> = membership.voter_ids().collect();
+            let peers: Vec<_> = membership
                 .nodes()
                 .map(|(id, node)| {
                     let address = PeerAddress { node: *id, addr: node.addr.clone() };
                     (address, voters.contains(id))
                 })
                 .collect();
-            (metrics.current_term, peers)
+            (metrics.current_term, membership.get_joint_config().len() > 1, peers)
         };
         let reports = join_all(peers.iter().map(|(peer, _)| inner.report_of(peer))).await;
-        let members = peers.into_iter().zip(reports);
+        let of_leader = peers.iter().zip(&reports).find(|((peer, _), _)| Some(peer.node) == leader_id);
+        let of_leader = of_leader.and_then(|(_, report)| report.clone());
+        let members: Vec<_> = peers
+            .into_iter()
+            .zip(&reports)
+            .map(|((peer, voter), report)| {
+                member(peer, voter, report.as_ref(), of_leader.as_ref(), leader_id)
+            })
+            .collect();
+        let health = health(inner.obstacle(), leader_id, is_changing, &members, &reports);
         let cluster = inner.effects.progress.get().cluster;
         ClusterStatus {
             cluster_id: cluster.map(|id| id.to_string()),
             node_id: inner.node_id,
             leader_id,
             term,
-            members: members.map(|((peer, voter), report)| member(peer, voter, report, leader_id)).collect(),
+            members,
+            health,
         }
     }
 
@@ -154,22 +183,75 @@ impl<R: Runtime> Replica<R> {
     }
 }
 
-fn member(peer: PeerAddress, voter: bool, report: Option<NodeReport>, leader_id: Option<NodeId>) -> Member {
-    let role = match &report {
+fn member(
+    peer: PeerAddress,
+    voter: bool,
+    report: Option<&NodeReport>,
+    of_leader: Option<&NodeReport>,
+    leader_id: Option<NodeId>,
+) -> Member {
+    let leads = leader_id == Some(peer.node);
+    let role = match report {
         None => None,
-        Some(report) if report.leads && leader_id == Some(peer.node) => Some(Role::Leader),
+        Some(report) if report.leads && leads => Some(Role::Leader),
         Some(_) if voter => Some(Role::Follower),
         Some(_) => Some(Role::Learner),
     };
+    let heard = of_leader.and_then(|leader| leader.heard_ms.iter().find(|(node, _)| *node == peer.node));
+    let applied = |report: &NodeReport| report.applied_index;
     Member {
         id: peer.node,
         role,
         voter,
         peer_addr: peer.addr,
-        client_url: report.as_ref().map(|report| report.client_url.clone()),
-        version: report.as_ref().map(|report| report.version.clone()),
-        applied_index: report.map(|report| report.applied_index),
+        client_url: report.map(|report| report.client_url.clone()),
+        version: report.map(|report| report.version.clone()),
+        applied_index: report.map(applied),
+        lag: report.map(applied).zip(of_leader.map(applied)).map(|(own, leads)| leads.saturating_sub(own)),
+        last_seen_ms: if leads { report.map(|_| 0) } else { heard.and_then(|(_, ms)| *ms) },
     }
+}
+
+/// What keeps the cluster from being as well as it could be.
+fn health(
+    obstacle: Option<String>,
+    leader_id: Option<NodeId>,
+    is_changing: bool,
+    members: &[Member],
+    reports: &[Option<NodeReport>],
+) -> ClusterHealth {
+    let mut reasons = Vec::new();
+    if leader_id.is_none() {
+        reasons.push(obstacle.unwrap_or_else(|| "no leader with a majority is known".into()));
+    }
+    if is_changing {
+        reasons.push("a change of the members is under way".into());
+    }
+    for (member, report) in members.iter().zip(reports) {
+        let (id, what) = (member.id, if member.voter { "node" } else { "learner" });
+        match report {
+            None => {
+                let since = member.last_seen_ms.map(|ms| format!(", last heard of {} s ago", ms / 1000));
+                reasons.push(format!("{what} {id} does not answer{}", since.unwrap_or_default()));
+            }
+            Some(report) if report.is_draining => reasons.push(format!("{what} {id} is shutting down")),
+            Some(_) => {}
+        }
+        if let Some(lag) = member.lag.filter(|lag| *lag > LAG_NOTED) {
+            reasons.push(format!("{what} {id} is {lag} log entries behind the leader"));
+        }
+    }
+    let voters = || members.iter().filter(|member| member.voter);
+    let answering = voters().filter(|member| member.role.is_some()).count();
+    if answering < voters().count() && answering == voters().count() / 2 + 1 {
+        reasons.push("if one more voter fails, the cluster stops".into());
+    }
+    let status = match (leader_id, reasons.is_empty()) {
+        (None, _) => HealthStatus::Down,
+        (Some(_), false) => HealthStatus::Degraded,
+        (Some(_), true) => HealthStatus::Ok,
+    };
+    ClusterHealth { status, reasons }
 }
 
 fn follower_lag<L: HasIndex>(

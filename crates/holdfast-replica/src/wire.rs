@@ -1,9 +1,12 @@
 //! Bodies of the calls between nodes that are not openraft's own.
 
-use holdfast_core::{ClusterTime, EncodedOp, Fence, LockName, Outcome};
+use holdfast_core::{ClusterTime, EncodedOp, Fence, LockName, Outcome, StorageId};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use bytes::Bytes;
+
+use crate::members::{ChangeRefusal, Safety};
+use crate::world::NodeId;
 
 /// Commands for the leader.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +72,49 @@ pub(crate) struct NodeReport {
     pub(crate) leads: bool,
     /// It takes no more calls, and so does not want to lead either.
     pub(crate) is_draining: bool,
+    /// Its data folder.
+    pub(crate) storage: StorageId,
+    /// If it leads: how long ago it has last heard from each of the others, in milliseconds.
+    pub(crate) heard_ms: Vec<(NodeId, Option<u64>)>,
+}
+
+/// What an operator, or a node that joins or moves, wants of the leader. All of it is safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OperatorRequest {
+    /// Let a node in as a learner, or note where a member is now.
+    Join { node: NodeId, addr: String, storage: StorageId },
+    /// Give a learner a vote.
+    Promote { node: NodeId },
+    /// Let a member go.
+    Remove { node: NodeId, safety: Safety },
+    /// Let another node lead: this one, or whichever is best.
+    Transfer { to: Option<NodeId> },
+    /// To a node that was removed, so that it knows.
+    Removed,
+}
+
+/// A request for the leader.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OperateCall {
+    /// Whether a node that does not lead may pass it on to the one that does.
+    pub(crate) may_pass_on: bool,
+    /// How long the caller still waits, in milliseconds.
+    pub(crate) patience_ms: u64,
+    pub(crate) request: OperatorRequest,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OperateReply {
+    /// It is done, and this node leads.
+    Done {
+        leader: NodeId,
+    },
+    Refused(ChangeRefusal),
+    /// The node does not lead, and nothing was done; says why.
+    NotLeader(String),
+    /// It may have been done, or may still be.
+    Unknown(String),
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {

@@ -117,6 +117,8 @@ pub enum CallKind {
     Claim = 18,
     /// What a node tells of itself (client URL, applied index, version).
     Status = 19,
+    /// An operator's request for a change of members or of the leader.
+    Operate = 20,
 }
 
 /// Why a call brought no answer.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use holdfast_replica::groups::LockGroups;
 use holdfast_replica::handle::Timing;
+use holdfast_replica::members::Stay;
 
 pub use self::options::ServeOptions;
 
@@ -70,6 +71,10 @@ pub struct ServeConfig {
     pub data_dir: PathBuf,
     /// The first members, by id with `HOST:PORT` for peers; empty: a cluster of one.
     pub initial_cluster: Vec<(u64, String)>,
+    /// Base URLs of members of the cluster to join, if the folder is empty.
+    pub join: Vec<String>,
+    /// Whether it wants a vote.
+    pub stay: Stay,
     /// How quickly a lost leader is noticed.
     pub timing: Timing,
     /// How log lines look.
@@ -88,6 +93,12 @@ impl ServeConfig {
             .clone()
             .or_else(|| listed().map(|(_, addr)| addr.clone()))
             .unwrap_or_else(|| address::reachable(bound).to_string())
+    }
+
+    /// [`ServeConfig::peer_addr`], unless it is a mere guess: a listener on all addresses says nothing.
+    pub(crate) fn announced(&self, bound: SocketAddr) -> Option<String> {
+        let is_told = self.peer_advertise.is_some() || !self.initial_cluster.is_empty();
+        (is_told || !bound.ip().is_unspecified()).then(|| self.peer_addr(bound))
     }
 
     /// Base URL that clients reach this node by.

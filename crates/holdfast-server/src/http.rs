@@ -6,6 +6,7 @@ mod failure;
 mod handlers;
 mod json;
 mod many;
+mod membership;
 mod percent;
 mod query;
 mod request_body;

@@ -17,7 +17,7 @@ pub use config::{
     ConfigError, LISTEN_DEFAULT, LOG_LEVEL_DEFAULT, LogFormat, PEER_LISTEN_DEFAULT, ServeConfig, ServeOptions,
 };
 pub use dev::{DevCluster, DevOptions, dev_cluster};
-pub use node::{Listeners, Node, ServeError, serve};
+pub use node::{Candidate, Listeners, Node, ServeError, serve};
 
 const _: () =
     assert!(!holdfast_core::planted::POSSIBLE, "a program that serves is never built with planted bugs");

@@ -7,7 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_replica::node::{NodeOptions, NodeReplica, OpenError, open};
+use holdfast_api::JoinRequest;
+use holdfast_replica::node::{NodeOptions, NodeReplica, OpenError, Origin, open};
 use socket2::SockRef;
 use tokio::sync::watch;
 
@@ -84,6 +85,19 @@ pub struct Node {
     service: Arc<Service>,
     listener: tokio::net::TcpListener,
     client_url: String,
+    peer_addr: String,
+    join: Vec<String>,
+}
+
+/// A node that is to join a cluster.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Base URLs of members.
+    pub urls: Vec<String>,
+    /// What the node says of itself.
+    pub request: JoinRequest,
+    /// The cluster that its folder belongs to already, if it does; empty if it has not learnt its id yet.
+    pub cluster: Option<String>,
 }
 
 impl Node {
@@ -99,20 +113,25 @@ impl Node {
         let peer_addr = config.peer_addr(peer_bound);
         let client_url = config.client_url(bound, &peer_addr);
         let listener = into_tokio(listeners.client).map_err(|source| listen_error(&config.listen, source))?;
+        let announced = config.announced(peer_bound);
+        let origin = if config.join.is_empty() { Origin::Form } else { Origin::Join };
         let replica = open(NodeOptions {
             node_id: config.node_id,
             data_dir: config.data_dir,
             peer_listener: listeners.peer,
-            peer_addr,
+            peer_addr: peer_addr.clone(),
             client_url: client_url.clone(),
             initial_cluster: config.initial_cluster,
+            origin,
+            stay: config.stay,
+            announced,
             timing: config.timing,
             version: version.into(),
             lock_groups: config.lock_groups,
         })
         .await?;
         let service = Arc::new(Service::new(replica.clone(), version, request_id_prefix()));
-        Ok(Self { replica, service, listener, client_url })
+        Ok(Self { replica, service, listener, client_url, peer_addr, join: config.join })
     }
 
     /// Base URL that clients reach the node by.
@@ -125,12 +144,20 @@ impl Node {
         &self.replica
     }
 
+    /// What there is to know for joining, if the node was told to.
+    fn candidate(&self) -> Option<Candidate> {
+        let storage = self.replica.storage().to_string();
+        let request = JoinRequest { id: self.replica.node_id(), peer_addr: self.peer_addr.clone(), storage };
+        let urls = self.join.clone();
+        (!urls.is_empty()).then(|| Candidate { urls, request, cluster: self.replica.cluster_at_start() })
+    }
+
     /// Serves until `shutdown` resolves; then hands leadership over, answers what is in flight and stops.
     ///
     /// # Errors
     /// The replica has stopped by itself: the process has to exit.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Self { replica, service, listener, client_url } = self;
+        let Self { replica, service, listener, client_url, .. } = self;
         let (stop, stopped) = watch::channel(false);
         let mut front = pin!(front::run(listener, service.clone(), stopped));
         tracing::info!(node_id = replica.node_id(), url = client_url, "serving");
@@ -169,19 +196,37 @@ fn request_id_prefix() -> u32 {
     getrandom::u32().unwrap_or_else(|_| std::process::id())
 }
 
-/// Runs one node from start to stop.
+/// Runs one node from start to stop. One that is to join a cluster is let in by `join`, which says why if it is not.
 ///
 /// # Errors
-/// The node did not start, or its replica has stopped by itself.
-pub async fn serve(
+/// The node did not start, was not let in, or its replica has stopped by itself.
+pub async fn serve<J: Future<Output = Result<(), String>>>(
     config: ServeConfig,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
+    join: impl FnOnce(Candidate) -> J,
 ) -> Result<(), ServeError> {
     let mut shutdown = pin!(shutdown);
     let node = tokio::select! {
         node = Node::start(config, listeners) => node?,
         () = shutdown.as_mut() => return Ok(()),
     };
-    node.run(shutdown).await
+    let joining = node.candidate().map(join);
+    let refused = async {
+        if let Some(joining) = joining
+            && let Err(why) = joining.await
+        {
+            return why;
+        }
+        std::future::pending().await
+    };
+    let mut why = None;
+    let stop = async {
+        tokio::select! {
+            () = shutdown => {}
+            refusal = refused => why = Some(refusal),
+        }
+    };
+    node.run(stop).await?;
+    why.map_or(Ok(()), |why| Err(ServeError::Refused(why)))
 }

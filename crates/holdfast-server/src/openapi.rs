@@ -7,10 +7,11 @@ mod responses;
 use holdfast_api::{
     AcquireManyRequest, AcquireRequest, AttemptRequest, AttemptStatus, CampaignRequest, CheckRequest,
     Cluster, Digest, Election, EventReset, FenceCheck, ForceLeaveRequest, ForceLeft, ForceReleaseRequest,
-    ForceReleased, Grant, GrantMany, HandOverRequest, HandedOver, Health, Leadership, LimitSet, Lock,
-    LockEvent, LockList, OpenSessionRequest, PastHolds, Problem, ProclaimRequest, ReleaseManyRequest,
-    ReleaseRequest, Released, ReleasedMany, RenewManyRequest, RenewRequest, ResignRequest, Session,
-    SessionEnded, SessionInfo, SessionList, SessionTokenRequest, SetLimitRequest, Why,
+    ForceReleased, Grant, GrantMany, HandOverRequest, HandedOver, Health, JoinRequest, Joined, Leadership,
+    LimitSet, Lock, LockEvent, LockList, MemberRemoved, OpenSessionRequest, PastHolds, Problem,
+    ProclaimRequest, ReleaseManyRequest, ReleaseRequest, Released, ReleasedMany, RemoveMemberRequest,
+    RenewManyRequest, RenewRequest, ResignRequest, Session, SessionEnded, SessionInfo, SessionList,
+    SessionTokenRequest, SetLimitRequest, TransferRequest, Transferred, Why,
 };
 use utoipa::OpenApi;
 use utoipa::openapi::HttpMethod;
@@ -73,6 +74,12 @@ use crate::http::Route;
         LockEvent,
         PastHolds,
         Why,
+        JoinRequest,
+        Joined,
+        MemberRemoved,
+        RemoveMemberRequest,
+        TransferRequest,
+        Transferred,
     ))
 )]
 struct Schemas;
@@ -81,7 +88,11 @@ struct Schemas;
 pub(crate) fn describe() -> Vec<u8> {
     let mut api = Schemas::openapi();
     for route in Route::ALL {
-        let method = if route.method() == hyper::Method::POST { HttpMethod::Post } else { HttpMethod::Get };
+        let method = match route.method() {
+            hyper::Method::POST => HttpMethod::Post,
+            hyper::Method::DELETE => HttpMethod::Delete,
+            _ => HttpMethod::Get,
+        };
         api.paths.add_path_operation(route.template(), vec![method], operation(route));
     }
     serde_json::to_vec(&api).expect("a description has text keys only")

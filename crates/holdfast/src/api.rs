@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::args::{
     AcquireArgs, ClientArgs, GetArgs, LimitArgs, ListArgs, OutputArgs, ReadArgs, ReleaseArgs, RenewArgs,
-    StatusArgs,
 };
 use crate::exit::{Failure, already_done};
 use crate::{duration, output, print, runtime, session};
@@ -108,11 +107,6 @@ pub(crate) fn list(args: ListArgs) -> Result<(), Failure> {
     let client = client(&args.client)?;
     let page = Page { prefix: given(args.prefix), after: given(args.after), limit: args.limit };
     answer(client.list(&page, consistency(&args.read)), &args.output, print::list)
-}
-
-pub(crate) fn cluster_status(args: StatusArgs) -> Result<(), Failure> {
-    let client = client(&args.client)?;
-    answer(client.cluster(), &args.output, print::cluster)
 }
 
 /// Makes the call, prints what came of it, and explains a refusal.

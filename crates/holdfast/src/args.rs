@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use self::api::{
     AcquireArgs, ClusterCommand, GetArgs, HealthcheckArgs, LimitArgs, ListArgs, ReadArgs, ReleaseArgs,
-    RenewArgs, ShareArgs, StatusArgs, TermsArgs,
+    RemoveMemberArgs, RenewArgs, ShareArgs, StatusArgs, TermsArgs, TransferArgs,
 };
 pub(crate) use self::bench::{BenchArgs, BenchWorkload};
 pub(crate) use self::chaos::ChaosArgs;
@@ -122,7 +122,7 @@ pub(crate) enum Command {
     /// Keep many locks with one renewal
     #[command(subcommand)]
     Session(SessionCommand),
-    /// Look at the cluster
+    /// Look at the cluster, or change it
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Measure how fast a cluster is

@@ -5,11 +5,13 @@ mod args;
 mod bench;
 mod chaos;
 mod check;
+mod cluster;
 mod dev;
 mod duration;
 mod election;
 mod exit;
 mod healthcheck;
+mod join;
 mod lock;
 mod logging;
 mod many;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
-use crate::args::{Cli, ClusterCommand, Command};
+use crate::args::{Cli, Command};
 use crate::exit::{Failure, USAGE};
 
 fn main() -> ExitCode {
@@ -80,7 +82,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Command::Limit(args) => api::limit(args).map(done),
         Command::List(args) => api::list(args).map(done),
         Command::Session(command) => session::run(command).map(done),
-        Command::Cluster(ClusterCommand::Status(args)) => api::cluster_status(args).map(done),
+        Command::Cluster(command) => cluster::run(command).map(done),
         Command::Bench(args) => bench::run(&args).map(done),
         Command::Chaos(args) => chaos::run(&args).map(done),
         Command::Check(args) => check::run(&args),

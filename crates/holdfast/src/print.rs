@@ -2,8 +2,8 @@
 
 use holdfast_client::api::{
     Cluster, Election, Fenced, Grant, GrantMany, HandedOver, Holder, Leader, Leadership, LimitSet, Lock,
-    LockList, LockState, Member, Mode, Released, ReleasedLock, ReleasedMany, Session, SessionEnded,
-    SessionInfo, SessionList, Waiter,
+    LockList, LockState, Member, MemberRemoved, Mode, Released, ReleasedLock, ReleasedMany, Session,
+    SessionEnded, SessionInfo, SessionList, Transferred, Waiter,
 };
 use serde_json::{Map, Value};
 
@@ -247,8 +247,17 @@ pub(crate) fn cluster(cluster: &Cluster) -> String {
         ("leader", cluster.leader_id.map_or_else(none, |id| id.to_string())),
         ("term", cluster.term.to_string()),
         ("answered by", cluster.node_id.to_string()),
+        (
+            "health",
+            std::iter::once(&cluster.health.status)
+                .chain(&cluster.health.reasons)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
     ]);
-    let mut rows = vec![row(["ID", "ROLE", "VOTER", "PEERS", "CLIENTS", "VERSION", "APPLIED"])];
+    let mut rows =
+        vec![row(["ID", "ROLE", "VOTER", "PEERS", "CLIENTS", "VERSION", "APPLIED", "LAG", "LAST SEEN"])];
     rows.extend(cluster.members.iter().map(member_row));
     format!("{head}\n\n{}", table(&rows))
 }
@@ -263,7 +272,17 @@ fn member_row(member: &Member) -> Vec<String> {
         member.client_url.clone().unwrap_or_else(unknown),
         member.version.clone().unwrap_or_else(unknown),
         member.applied_index.map_or_else(unknown, |index| index.to_string()),
+        member.lag.map_or_else(unknown, |lag| lag.to_string()),
+        member.last_seen_ms.map_or_else(unknown, |ms| format!("{} ago", text(ms))),
     ]
+}
+
+pub(crate) fn member_removed(removed: &MemberRemoved) -> String {
+    format!("removed node {}", removed.id)
+}
+
+pub(crate) fn transferred(transferred: &Transferred) -> String {
+    format!("node {} leads", transferred.leader_id)
 }
 
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

@@ -5,7 +5,7 @@ use holdfast_server::{Listeners, LogFormat, ServeConfig, ServeOptions};
 use crate::args::{LogArgs, ServeArgs};
 use crate::exit::Failure;
 use crate::stop::StopSignals;
-use crate::{logging, runtime};
+use crate::{join, logging, runtime};
 
 /// Runs a node until it is told to stop.
 pub(crate) fn run(args: ServeArgs, log: LogArgs) -> Result<(), Failure> {
@@ -14,7 +14,7 @@ pub(crate) fn run(args: ServeArgs, log: LogArgs) -> Result<(), Failure> {
     runtime::multi_threaded()?.block_on(async {
         let stop = StopSignals::new()?;
         let listeners = Listeners::bind(&config).map_err(|error| Failure::other(error.to_string()))?;
-        holdfast_server::serve(config, listeners, stop.first())
+        holdfast_server::serve(config, listeners, stop.first(), join::join)
             .await
             .map_err(|error| Failure::other(error.to_string()))
     })
@@ -40,6 +40,7 @@ fn resolve(args: ServeArgs, log: LogArgs) -> Result<ServeConfig, Failure> {
         data_dir: args.data_dir,
         initial_cluster: args.initial_cluster,
         join: args.join,
+        learner: args.learner.then_some(true),
         heartbeat_interval: args.heartbeat_interval,
         election_timeout: args.election_timeout,
         election_timeout_max: args.election_timeout_max,

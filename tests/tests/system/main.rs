@@ -12,6 +12,7 @@ mod input;
 mod leader_change;
 mod leases;
 mod many;
+mod members;
 mod metrics;
 mod observed;
 mod peer_port;

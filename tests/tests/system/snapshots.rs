@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_tests::{Attempt, Client, Cluster, PATIENCE, Roamer, eventually};
+use holdfast_tests::{Attempt, Client, Cluster, ClusterView, PATIENCE, Roamer, eventually};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -54,8 +54,9 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders_stay_small() {
+/// Three nodes whose log does not reach back to the beginning any more, the fence of a lock that is held, and which of them
+/// was away and still is.
+async fn cut_the_log() -> (Cluster, u64, u64) {
     let cluster = Cluster::start(3).await;
     let hold = Attempt::at("held").ttl_ms(86_400_000);
     let fence = cluster.client(1).acquire(&hold).await.unwrap().ok().fence();
@@ -86,6 +87,14 @@ async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders
     .await;
     assert!(names.iter().any(|name| name.starts_with("snap-")), "there is a snapshot: {names:?}");
 
+    let away = away.id();
+    (cluster, fence, away)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders_stay_small() {
+    let (cluster, fence, away) = cut_the_log().await;
+    let away = cluster.node(away);
     away.start();
     away.ready(PATIENCE).await;
     cluster.ready().await;
@@ -103,4 +112,27 @@ async fn a_follower_that_was_away_for_longer_than_the_log_catches_up_and_folders
     away.start();
     cluster.ready().await;
     cluster.equal_digests(&cluster.ids()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_joins_gets_a_snapshot_and_all_know_their_members_after_a_restart() {
+    let (mut cluster, fence, _) = cut_the_log().await;
+    cluster.start_all();
+    cluster.ready().await;
+    let joiner = cluster.joiner(4, &[1, 2, 3], &[]);
+    joiner.start();
+    let voters = |view: &ClusterView| view.voter_ids() == [1, 2, 3, 4];
+    eventually(PATIENCE, "it votes", async || cluster.status(1).await.filter(voters)).await;
+    assert!(file_names(joiner.data_dir()).iter().any(|name| name.starts_with("snap-")));
+    cluster.adopt(joiner);
+    cluster.client(2).delete("/v1/cluster/members/1", &json!({})).await.unwrap().ok();
+    cluster.dismiss(1);
+    cluster.leader().await;
+    cluster.kill_all();
+    cluster.start_all();
+    cluster.leader().await;
+    for node in cluster.nodes() {
+        assert_eq!(cluster.status(node.id()).await.unwrap().voter_ids(), [2, 3, 4]);
+        assert_eq!(node.client().lock("held").await.unwrap().ok().held_fence(), Some(fence));
+    }
 }

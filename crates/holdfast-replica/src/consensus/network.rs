@@ -87,6 +87,15 @@ pub(crate) struct Peer<R: Runtime> {
     leadership: LeadershipSlot<R>,
 }
 
+impl<R: Runtime> Peer<R> {
+    /// Where the node is now: a member that moves keeps its replication stream.
+    fn address(&self) -> PeerAddress {
+        let leadership = self.leadership.get().and_then(Weak::upgrade);
+        let now = leadership.and_then(|leadership| leadership.address_of(self.address.node));
+        now.unwrap_or_else(|| self.address.clone())
+    }
+}
+
 type RpcResult<R, T> = Result<T, RPCError<Types<R>>>;
 
 impl<R: Runtime> Peer<R> {
@@ -97,7 +106,7 @@ impl<R: Runtime> Peer<R> {
         timeout: Duration,
     ) -> RpcResult<R, T> {
         let lane = PeerLane::Consensus;
-        let answer = self.transport.call(&self.address, lane, kind, body, timeout).await;
+        let answer = self.transport.call(&self.address(), lane, kind, body, timeout).await;
         read_answer::<R, T>(answer)
     }
 
@@ -121,7 +130,7 @@ impl<R: Runtime> Peer<R> {
         timeout: Duration,
     ) -> BoxFuture<'static, RpcResult<R, AppendEntriesResponse<Types<R>>>> {
         let body = self.append_body(request);
-        let call = self.transport.call(&self.address, PeerLane::Consensus, CallKind::Append, body, timeout);
+        let call = self.transport.call(&self.address(), PeerLane::Consensus, CallKind::Append, body, timeout);
         Box::pin(async move { read_answer::<R, _>(call.await) })
     }
 
@@ -145,7 +154,7 @@ impl<R: Runtime> Peer<R> {
             let timeout = if is_last { patience } else { CHUNK_TIMEOUT };
             let body = wire::encode(&chunk);
             let kind = CallKind::SnapshotChunk;
-            let answer = self.transport.call(&self.address, PeerLane::Bulk, kind, body, timeout).await;
+            let answer = self.transport.call(&self.address(), PeerLane::Bulk, kind, body, timeout).await;
             let answer = answer.map_err(|error| unreachable_error::<R>(&error))?;
             match wire::decode(&answer) {
                 Some(ChunkReply::Next) if !is_last => {}

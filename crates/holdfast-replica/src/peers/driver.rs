@@ -11,6 +11,7 @@ use super::dial::{Connection, DialError, dial};
 use super::frame::{Frame, FrameError, FrameRole};
 use super::limits::BATCH_BYTES;
 use super::link::Link;
+use super::refusal::RefusalReason;
 use super::stream::{FrameReader, ReadError};
 use crate::world::{CallError, PeerAddress};
 
@@ -121,7 +122,10 @@ fn not_connected(link: &Link, error: &DialError) {
     let source = format!("node {node} at {addr}");
     match error {
         DialError::Rejected(refusal) => link.peering.refuse(source, refusal),
-        DialError::Refused { .. } => link.peering.complain(source, "refused_by_peer", error),
+        DialError::Refused { code, .. } => {
+            link.peering.complain(source, "refused_by_peer", error);
+            link.peering.directory.turned_away(RefusalReason::from_number(*code));
+        }
         _ if error.is_sign_of_death() => link.peering.lost(*node),
         _ => {}
     }

@@ -99,6 +99,11 @@ impl fmt::Display for Refusal {
 pub trait PeerDirectory: Send + Sync + 'static {
     /// Whether to talk to a node that says this of itself. Called often and on the network's tasks: must not block.
     fn check(&self, hello: &Hello) -> Result<(), Refusal>;
+
+    /// Another node would not have this one. Must not block.
+    fn turned_away(&self, reason: Option<RefusalReason>) {
+        let _ = reason;
+    }
 }
 
 impl<F> PeerDirectory for F

@@ -20,7 +20,7 @@ pub(super) fn lane_from_number(number: u8) -> Option<PeerLane> {
 
 /// The call kind with this number, if this version knows one.
 pub(super) fn kind_from_number(number: u8) -> Option<CallKind> {
-    const KINDS: [CallKind; 9] = [
+    const KINDS: [CallKind; 10] = [
         CallKind::Append,
         CallKind::Vote,
         CallKind::PreVote,
@@ -30,6 +30,7 @@ pub(super) fn kind_from_number(number: u8) -> Option<CallKind> {
         CallKind::ReadIndex,
         CallKind::Claim,
         CallKind::Status,
+        CallKind::Operate,
     ];
     KINDS.into_iter().find(|kind| *kind as u8 == number)
 }

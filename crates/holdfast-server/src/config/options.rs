@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdfast_replica::groups::LockGroups;
 use holdfast_replica::handle::Timing;
+use holdfast_replica::members::Stay;
 use serde::Deserialize;
 
 use super::address::{check_host_port, parse_base_url, parse_initial_cluster};
@@ -38,8 +39,10 @@ pub struct ServeOptions {
     pub data_dir: Option<PathBuf>,
     /// `ID=HOST:PORT,…`: the first members.
     pub initial_cluster: Option<String>,
-    /// URL of a member of a cluster to join. Refused: joining is not available yet.
+    /// `URL,URL,…`: members of a cluster to join.
     pub join: Option<String>,
+    /// Whether the node stays a learner.
+    pub learner: Option<bool>,
     /// Duration between two heartbeats of a leader.
     pub heartbeat_interval: Option<String>,
     /// Shortest silence after which a follower calls for an election.
@@ -75,6 +78,7 @@ impl ServeOptions {
             data_dir: given_path(self.data_dir).or(fallback.data_dir),
             initial_cluster: self.initial_cluster.or(fallback.initial_cluster),
             join: given(self.join).or(fallback.join),
+            learner: self.learner.or(fallback.learner),
             heartbeat_interval: given(self.heartbeat_interval).or(fallback.heartbeat_interval),
             election_timeout: given(self.election_timeout).or(fallback.election_timeout),
             election_timeout_max: given(self.election_timeout_max).or(fallback.election_timeout_max),
@@ -89,8 +93,9 @@ impl ServeOptions {
     /// # Errors
     /// The first option that cannot be used.
     pub fn resolve(self) -> Result<ServeConfig, ConfigError> {
-        if given(self.join).is_some() {
-            let what = "cannot be used: joining is not available yet. Give every first member the same initial_cluster";
+        let join = join(self.join)?;
+        if !join.is_empty() && self.initial_cluster.is_some() {
+            let what = "cannot be used together with initial_cluster: a node forms a cluster or joins one";
             return Err(ConfigError::new("join", what));
         }
         let node_id = node_id(self.node_id)?;
@@ -105,6 +110,8 @@ impl ServeOptions {
             peer_advertise: host_port("peer_advertise", self.peer_advertise)?,
             data_dir,
             initial_cluster: initial_cluster(node_id, self.initial_cluster)?,
+            join,
+            stay: if self.learner == Some(true) { Stay::Learner } else { Stay::UntilCaughtUp },
             timing: timing(self.heartbeat_interval, self.election_timeout, self.election_timeout_max)?,
             log_format: log_format(self.log_format)?,
             log_level: given(self.log_level).unwrap_or_else(|| LOG_LEVEL_DEFAULT.into()),
@@ -143,6 +150,12 @@ fn host_port(key: &'static str, text: Option<String>) -> Result<Option<String>, 
 fn base_url(text: Option<String>) -> Result<Option<String>, ConfigError> {
     let url = given(text).map(|text| parse_base_url(&text)).transpose();
     url.map_err(|what| ConfigError::new("advertise", what))
+}
+
+fn join(text: Option<String>) -> Result<Vec<String>, ConfigError> {
+    let text = given(text).unwrap_or_default();
+    let urls = text.split(',').map(str::trim).filter(|url| !url.is_empty()).map(parse_base_url);
+    urls.collect::<Result<_, _>>().map_err(|what| ConfigError::new("join", what))
 }
 
 fn initial_cluster(node_id: u64, text: Option<String>) -> Result<Vec<(u64, String)>, ConfigError> {
@@ -299,8 +312,12 @@ mod tests {
     }
 
     #[test]
-    fn joining_is_refused_and_not_ignored() {
-        let error = refused(ServeOptions { join: text("http://n1:7101"), ..Default::default() });
-        assert!(error.to_string().contains("joining is not available yet"), "{error}");
+    fn a_node_joins_by_urls_or_forms_a_cluster_but_not_both() {
+        let options = ServeOptions { join: text("http://n1:7101/, http://n2:7101"), ..Default::default() };
+        let config = options.clone().merge(required()).resolve().unwrap();
+        assert_eq!(config.join, ["http://n1:7101", "http://n2:7101"]);
+        let both = ServeOptions { initial_cluster: text("1=n1:1"), ..options };
+        assert_eq!(refused(both).key, "join");
+        assert_eq!(refused(ServeOptions { join: text("n1:7101"), ..Default::default() }).key, "join");
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use holdfast_api::{BODY_LEN_MAX, ErrorCode, HeldBy, InvalidArgument, Problem};
 use holdfast_core::{HolderSummary, Rejection};
 use holdfast_replica::handle::{CallFailure, Unanswered};
+use holdfast_replica::members::{ChangeFailure, ChangeRefusal};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
@@ -201,6 +202,8 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::SessionFull => {
             "One session holds and waits for at most 10000 locks. Release some, or open another one."
         }
+        ErrorCode::Unsafe => "Nothing was done.",
+        ErrorCode::ChangeInProgress => "Nothing was done; try again once it is over.",
         ErrorCode::QueueFull | ErrorCode::NoSpace => "Nothing was done; try again later.",
         ErrorCode::NoLeader => "Nothing was done; it is safe to repeat. No lock is lost by this.",
         ErrorCode::UnknownOutcome => {
@@ -241,6 +244,19 @@ impl From<CallFailure> for Failure {
             _ => Extra::Nothing,
         };
         Self { name, extra, ..Self::new(code, detail) }
+    }
+}
+
+impl From<ChangeFailure> for Failure {
+    fn from(failure: ChangeFailure) -> Self {
+        let code = match failure {
+            ChangeFailure::Unanswered(unanswered) => return unanswered.into(),
+            ChangeFailure::Refused(ChangeRefusal::Unsafe(_)) => ErrorCode::Unsafe,
+            ChangeFailure::Refused(ChangeRefusal::InProgress) => ErrorCode::ChangeInProgress,
+            ChangeFailure::Refused(ChangeRefusal::NoSuchMember(_)) => ErrorCode::NotFound,
+            ChangeFailure::Refused(ChangeRefusal::Invalid(_)) => ErrorCode::InvalidArgument,
+        };
+        Self::new(code, sentence(&failure.to_string(), advice(code)))
     }
 }
 

@@ -1,14 +1,14 @@
 //! From what the replica says straight to JSON bytes: the shapes are those of `holdfast_api`, but nothing is copied.
 
 use holdfast_api::{
-    Cluster, DoneRun, LockState, Member, Mode, Session, SessionEnded, SessionInfo, SessionList,
-    SessionSummary, Token,
+    Cluster, ClusterHealth, DoneRun, LockState, Member, Mode, Session, SessionEnded, SessionInfo,
+    SessionList, SessionSummary, Token,
 };
 use holdfast_core::{
     DoneView, Fence, Grant, HolderView, LockName, LockPage, LockView, ManyGrant, Metadata, SessionDetail,
     SessionGrant, SessionId, SessionPage, Share, WaiterView,
 };
-use holdfast_replica::handle::{ClusterStatus, Consistency, Released, Role};
+use holdfast_replica::handle::{ClusterStatus, Consistency, HealthStatus, Released, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -239,6 +239,8 @@ pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
             client_url: member.client_url,
             version: member.version,
             applied_index: member.applied_index,
+            lag: member.lag,
+            last_seen_ms: member.last_seen_ms,
         })
         .collect();
     bytes(&Cluster {
@@ -247,7 +249,16 @@ pub(crate) fn cluster(status: ClusterStatus) -> Vec<u8> {
         leader_id: status.leader_id,
         term: status.term,
         members,
+        health: ClusterHealth { status: health(status.health.status).into(), reasons: status.health.reasons },
     })
+}
+
+fn health(status: HealthStatus) -> &'static str {
+    match status {
+        HealthStatus::Ok => "ok",
+        HealthStatus::Degraded => "degraded",
+        HealthStatus::Down => "down",
+    }
 }
 
 fn role(role: Role) -> &'static str {

@@ -103,6 +103,15 @@ impl<'a> Query<'a> {
         Wait::from_ms(ms).map(Some).map_err(|error| InvalidArgument::new("wait_ms", error))
     }
 
+    /// A parameter that is true or false; false if it is left out.
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, InvalidArgument> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(InvalidArgument::new(name, "must be `true` or `false`")),
+        }
+    }
+
     /// A parameter that is a name, or the beginning of one; nothing if it is empty.
     pub(crate) fn name(&self, name: &'static str) -> Result<Option<&str>, InvalidArgument> {
         let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };

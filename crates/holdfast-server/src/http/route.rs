@@ -38,11 +38,14 @@ pub(crate) enum Route {
     ForceLeave,
     History,
     Why,
+    Join,
+    RemoveMember,
+    Transfer,
 }
 
 impl Route {
     /// All of them.
-    pub(crate) const ALL: [Self; 33] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -76,9 +79,12 @@ impl Route {
         Self::ForceLeave,
         Self::History,
         Self::Why,
+        Self::Join,
+        Self::RemoveMember,
+        Self::Transfer,
     ];
 
-    /// The path, with `{name}` for the lock's and `{id}` for the session's.
+    /// The path, with `{name}` for the lock's and `{id}` for the session's or the member's.
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::Acquire => "/v1/locks/{name}/acquire",
@@ -113,6 +119,9 @@ impl Route {
             Self::ForceLeave => "/v1/locks/{name}/force-leave",
             Self::History => "/v1/locks/{name}/history",
             Self::Why => "/v1/locks/{name}/why",
+            Self::Join => "/v1/cluster/members",
+            Self::RemoveMember => "/v1/cluster/members/{id}",
+            Self::Transfer => "/v1/cluster/transfer",
         }
     }
 
@@ -137,6 +146,8 @@ impl Route {
             Self::Campaign | Self::RenewLead | Self::Proclaim | Self::Resign | Self::HandOver => Method::POST,
             Self::OpenSession | Self::RenewSession | Self::EndSession => Method::POST,
             Self::LookUp | Self::CheckFence | Self::ForceRelease | Self::ForceLeave => Method::POST,
+            Self::Join | Self::Transfer => Method::POST,
+            Self::RemoveMember => Method::DELETE,
             Self::Get
             | Self::List
             | Self::Cluster
@@ -158,6 +169,7 @@ impl Route {
     pub(crate) fn allow(self) -> &'static str {
         match self {
             Self::OpenSession | Self::ListSessions => "GET, HEAD, POST, OPTIONS",
+            Self::RemoveMember => "DELETE, OPTIONS",
             _ if self.method() == Method::POST => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -188,6 +200,9 @@ pub(crate) fn find<'a>(method: &Method, path: &'a str) -> Destination<'a> {
     if let Some(below) = path.strip_prefix("/v1/sessions/") {
         return find_below_sessions(below);
     }
+    if let Some(id) = path.strip_prefix("/v1/cluster/members/").filter(|id| !id.contains('/')) {
+        return Destination::Found(Route::RemoveMember, id);
+    }
     let route = match path {
         "/v1/locks" => Route::List,
         "/v1/acquire" => Route::AcquireMany,
@@ -197,6 +212,8 @@ pub(crate) fn find<'a>(method: &Method, path: &'a str) -> Destination<'a> {
         "/v1/sessions" => Route::ListSessions,
         "/v1/events" => Route::Events,
         "/v1/cluster" => Route::Cluster,
+        "/v1/cluster/members" => Route::Join,
+        "/v1/cluster/transfer" => Route::Transfer,
         "/livez" => Route::Livez,
         "/readyz" => Route::Readyz,
         "/metrics" => Route::Metrics,

@@ -24,7 +24,7 @@ use super::percent::decode_segment;
 use super::request_body::check_announced_len;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::route::{self, Destination, Route};
-use super::{handlers, many, session_handlers, steering, watching};
+use super::{handlers, many, membership, session_handlers, steering, watching};
 use crate::metrics::{Asked, HttpMetrics, LockMetrics};
 use crate::openapi;
 use crate::socket::ConnectionState;
@@ -180,6 +180,9 @@ impl Service {
             Route::ForceLeave => steering::force_leave(self, call, lock_name(name)?, body).await,
             Route::History => watching::history(self, call, lock_name(name)?).await,
             Route::Why => watching::why(self, call, lock_name(name)?).await,
+            Route::Join => membership::join(self, call, body).await,
+            Route::RemoveMember => membership::remove(self, call, name, body).await,
+            Route::Transfer => membership::transfer(self, call, body).await,
         }
     }
 }

@@ -63,6 +63,9 @@ fn operation_id(route: Route) -> &'static str {
         Route::ForceLeave => "forceLeave",
         Route::History => "getHistory",
         Route::Why => "explainLock",
+        Route::Join => "joinCluster",
+        Route::RemoveMember => "removeMember",
+        Route::Transfer => "transferLeadership",
     }
 }
 
@@ -138,6 +141,15 @@ fn summary(route: Route) -> &'static str {
         }
         Route::History => "Lists the holds of the past, the newest first.",
         Route::Why => "Explains what keeps a lock from whoever asks for it now.",
+        Route::Join => {
+            "Lets a node in as a learner. For `holdfast serve --join`, which calls it. Safe to repeat by the same node."
+        }
+        Route::RemoveMember => {
+            "Removes a member, dead or alive; one that leads lets another node lead first. For operators. Safe to repeat."
+        }
+        Route::Transfer => {
+            "Lets another node lead, and answers once it serves. For operators. Safe to repeat."
+        }
     }
 }
 
@@ -160,6 +172,9 @@ fn request_body(route: Route) -> Option<RequestBody> {
         Route::CheckFence => ("CheckRequest", Required::True),
         Route::ForceRelease => ("ForceReleaseRequest", Required::True),
         Route::ForceLeave => ("ForceLeaveRequest", Required::True),
+        Route::Join => ("JoinRequest", Required::True),
+        Route::RemoveMember => ("RemoveMemberRequest", Required::False),
+        Route::Transfer => ("TransferRequest", Required::False),
         _ => return None,
     };
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
@@ -181,7 +196,10 @@ fn parameters(route: Route) -> Vec<Parameter> {
         Route::RenewSession | Route::EndSession => vec![session_id()],
         Route::GetSession => vec![session_id(), consistency()],
         Route::ListSessions => vec![limit(), after_session(), consistency()],
+        Route::RemoveMember => vec![member_id(), force()],
         Route::Cluster
+        | Route::Join
+        | Route::Transfer
         | Route::Livez
         | Route::Readyz
         | Route::Metrics
@@ -216,6 +234,21 @@ fn session_id() -> Parameter {
         .description(Some("The session's id, as it was given when the session was opened."))
         .schema(Some(schema))
         .build()
+}
+
+fn member_id() -> Parameter {
+    ParameterBuilder::new()
+        .name("id")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some("The member's id."))
+        .schema(Some(whole().minimum(Some(1)).maximum(Some((1_u64 << 53) - 1)).build()))
+        .build()
+}
+
+fn force() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(false.into())).build();
+    query("force", "As `force` in the body, for those who cannot send one with DELETE.", schema)
 }
 
 fn after_session() -> Parameter {

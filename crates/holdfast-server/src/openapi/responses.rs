@@ -44,7 +44,8 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
     let changes = of_token || of_session || route == Route::SetLimit;
     let forces = matches!(route, Route::ForceRelease | Route::ForceLeave);
     let asks = matches!(route, Route::LookUp | Route::CheckFence);
-    let changes = changes || forces;
+    let of_members = matches!(route, Route::Join | Route::RemoveMember | Route::Transfer);
+    let changes = changes || forces || of_members;
     let looks = matches!(route, Route::Get | Route::GetElection | Route::History | Route::Why) || asks;
     let lists = matches!(route, Route::List | Route::ListSessions);
     match code {
@@ -52,7 +53,9 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         | ErrorCode::MethodNotAllowed
         | ErrorCode::TooLarge
         | ErrorCode::Internal => true,
-        ErrorCode::NotFound => of_one || looks || ends_or_renews || forces || route == Route::SetLimit,
+        ErrorCode::NotFound => {
+            of_members || of_one || looks || ends_or_renews || forces || route == Route::SetLimit
+        }
         ErrorCode::RequestTimeout | ErrorCode::UnsupportedMediaType => changes || asks,
         ErrorCode::Held | ErrorCode::WaitTimeout | ErrorCode::QueueFull | ErrorCode::Deadlock => acquires,
         ErrorCode::TokenConflict => acquires || route == Route::OpenSession,
@@ -74,6 +77,8 @@ fn can_answer(route: Route, code: ErrorCode) -> bool {
         }
         ErrorCode::NoSpace => changes,
         ErrorCode::UnknownOutcome => changes,
+        ErrorCode::Unsafe => of_members,
+        ErrorCode::ChangeInProgress => matches!(route, Route::Join | Route::RemoveMember),
     }
 }
 
@@ -117,6 +122,9 @@ fn success(route: Route) -> Response {
         Route::ForceLeave => ("They wait no more.", "application/json", reference("ForceLeft")),
         Route::History => ("One page of the past.", "application/json", reference("PastHolds")),
         Route::Why => ("What is in the way.", "application/json", reference("Why")),
+        Route::Join => ("It is a learner.", "application/json", reference("Joined")),
+        Route::RemoveMember => ("It is no member.", "application/json", reference("MemberRemoved")),
+        Route::Transfer => ("It leads and serves.", "application/json", reference("Transferred")),
     };
     ResponseBuilder::new()
         .description(description)

@@ -9,6 +9,7 @@ use holdfast_client::{Share, Terms};
 use super::session::parse_list_limit;
 use super::{ClientArgs, OutputArgs};
 use crate::duration;
+use crate::exit::STATUSES_HELP;
 
 #[derive(Debug, Args)]
 pub(crate) struct AcquireArgs {
@@ -194,6 +195,36 @@ fn parse_limit(text: &str) -> Result<u32, String> {
 pub(crate) enum ClusterCommand {
     /// Show the members, as the node that answers sees them
     Status(StatusArgs),
+    /// Remove a member, dead or alive
+    #[command(after_help = STATUSES_HELP)]
+    Remove(RemoveMemberArgs),
+    /// Let another node lead
+    #[command(after_help = STATUSES_HELP)]
+    Transfer(TransferArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveMemberArgs {
+    /// The member's id
+    pub(crate) id: u64,
+    /// Also if the cluster would have no majority of nodes that answer, and may stop until others come back
+    #[arg(long, env = "HOLDFAST_FORCE", value_parser = FalseyValueParser::new())]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// The voter that is to lead [default: whichever is best]
+    #[arg(long, env = "HOLDFAST_TO", value_name = "ID")]
+    pub(crate) to: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, Args)]

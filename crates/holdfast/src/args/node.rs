@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
 /// All of it may also stand in the configuration file, with underscores instead of dashes.
 #[derive(Debug, Args)]
@@ -31,9 +32,12 @@ pub(crate) struct ServeArgs {
     /// The first members, the same on each of them: 1=HOST:PEERPORT,2=HOST:PEERPORT,…
     #[arg(long, env = "HOLDFAST_INITIAL_CLUSTER", value_name = "LIST")]
     pub(crate) initial_cluster: Option<String>,
-    /// URL of a member of the cluster to join
-    #[arg(long, env = "HOLDFAST_JOIN", value_name = "URL")]
+    /// Join the cluster that these are members of: base URLs, separated by commas. Ignored with existing data
+    #[arg(long, env = "HOLDFAST_JOIN", value_name = "URL,URL,…")]
     pub(crate) join: Option<String>,
+    /// Stay a learner: have all the data and no vote
+    #[arg(long, env = "HOLDFAST_LEARNER", value_parser = FalseyValueParser::new())]
+    pub(crate) learner: bool,
     /// How often a leader is heard of
     #[arg(long, env = "HOLDFAST_HEARTBEAT_INTERVAL", value_name = "DURATION")]
     pub(crate) heartbeat_interval: Option<String>,

@@ -88,8 +88,7 @@ fn code(code: ErrorCode) -> Option<Code> {
         // field.
         | ErrorCode::SessionNotFound
         | ErrorCode::SessionNotYours
-        | ErrorCode::SessionFull
-        | ErrorCode::AlreadyDone => Some(Code::InvalidArgument),
+| ErrorCode::SessionFull | ErrorCode::AlreadyDone | ErrorCode::Unsafe | ErrorCode::ChangeInProgress => Some(Code::InvalidArgument),
         ErrorCode::LimitConflict => Some(Code::LimitConflict),
         ErrorCode::NoLimit => Some(Code::NoLimit),
         ErrorCode::Deadlock => Some(Code::Deadlock),
