@@ -141,7 +141,8 @@ impl LockTable {
 
     /// For each lock that somebody holds or waits for: how many hold it, and how many wait for it, there or not.
     pub fn crowds(&self) -> impl Iterator<Item = (&LockName, u64, u64)> {
-        self.locks.iter().map(|(name, lock)| (name, lock.holders.len() as u64, lock.queue_len() as u64))
+        let used = self.locks.iter().filter(|(_, lock)| !lock.is_unused());
+        used.map(|(name, lock)| (name, lock.holders.len() as u64, lock.queue_len() as u64))
     }
 
     /// What is left of the hold's own lease at the leader's time `now`, and its TTL, in milliseconds; none if the attempt
