@@ -1,5 +1,6 @@
 //! Members that come, go, move and fail, and leadership that is handed over.
 
+mod by_hand;
 mod joining;
 mod leading;
 mod load;
