@@ -7,8 +7,8 @@ use std::time::Duration;
 use holdfast_core::planted::{Bug, planted};
 use holdfast_core::{
     Answer, AttemptKey, ClusterTime, Fence, Grant, Intervention, Limit, LockName, LockTable, ManyGrant,
-    Metadata, Op, Outcome, Owner, Place, Run, SessionGrant, SessionKey, SessionRef, Several, Standing,
-    StorageId, Ttl,
+    Metadata, Op, Outcome, Owner, Place, Run, SessionGrant, SessionKey, SessionRef, Several, SnapshotView,
+    Standing, StorageId, Ttl,
 };
 use openraft::rt::WatchReceiver;
 use openraft_rt::Select2;
@@ -351,9 +351,9 @@ impl<R: Runtime> Replica<R> {
         Ok(self.0.machine.look(|state| look(&state.table, now.max(state.table.now()))))
     }
 
-    /// Index of the last applied entry and a hash of the whole state at it.
-    pub async fn digest(&self) -> (u64, u64) {
-        self.0.machine.look(|state| (state.position().index, state.table.digest()))
+    /// Index of the last applied entry and the whole state at it, to be hashed at leisure.
+    pub fn state(&self) -> (u64, SnapshotView) {
+        self.0.machine.look(|state| (state.position().index, state.table.snapshot()))
     }
 
     /// This node's id.

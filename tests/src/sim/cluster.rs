@@ -264,7 +264,10 @@ impl World {
         for replica in replicas {
             let journal = self.journal.clone();
             executor::spawn_on(WORLD, async move {
-                let (index, digest) = replica.digest().await;
+                let (index, digest) = {
+                    let (index, state) = replica.state();
+                    (index, state.digest())
+                };
                 journal.lock().note_digest(replica.node_id(), index, digest);
             });
         }

@@ -175,7 +175,9 @@ pub(super) fn openapi(service: &Service, call: &Call<'_>) -> Handled {
 
 pub(super) async fn digest(service: &Service, call: &Call<'_>) -> Handled {
     no_query(call)?;
-    let (applied_index, digest) = service.replica.digest().await;
+    let (applied_index, state) = service.replica.state();
+    let hashed = tokio::task::spawn_blocking(|| state.digest()).await;
+    let digest = hashed.map_err(|_| Failure::bug())?;
     Ok(Reply::json(json::bytes(&Digest { applied_index, digest: format!("{digest:016x}") })))
 }
 
