@@ -3,6 +3,7 @@
 pub(super) mod asked;
 mod deadlocks;
 mod elections;
+pub(super) mod events;
 mod expiry_bound;
 mod gone_waiters;
 mod grants;
@@ -25,6 +26,7 @@ use super::executor::Nanos;
 use super::journal::Journal;
 use super::lines::Line;
 use super::run::Probe;
+use super::watchers::Watching;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +55,10 @@ pub(crate) fn check(
     lines: &[Line],
     probes: &[Probe],
     doubled: &[Nanos],
+    watchers: &[Watching],
 ) -> Vec<Violation> {
     let mut violations = told::check(lines, doubled);
+    violations.extend(events::check(journal, watchers));
     violations.extend(outcomes::check(journal, lines, doubled));
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));
@@ -65,6 +69,7 @@ pub(crate) fn check(
     violations.extend(deadlocks::check(journal));
     violations.extend(gone_waiters::check(journal, probes));
     violations.extend(healing::check(probes));
+    violations.extend(events::check_caught_up(journal, watchers));
     violations.extend(replicas_equal::check(journal));
     violations
 }

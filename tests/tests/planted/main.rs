@@ -70,6 +70,9 @@ found! {
     a_leader_that_leads_on_beside_its_successor: HandOverKeepsOldLeader in Mixed;
     a_lead_that_goes_to_another_than_the_chosen_one: HandOverToAnyCandidate in Mixed;
     a_proclamation_that_renews: ProclaimRenews in Mixed;
+    an_event_that_a_snapshot_loses: EventLostInSnapshot in Storage;
+    an_event_that_is_told_again_after_a_snapshot: EventRepeatedAfterSnapshot in Storage;
+    an_entry_of_which_the_rest_is_never_told: RestOfEntryUntold in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {
