@@ -65,11 +65,13 @@ pub enum Bug {
     EventLostInSnapshot,
     EventRepeatedAfterSnapshot,
     RestOfEntryUntold,
+    ForcedHoldRenewed,
+    ForceIgnoresFence,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 50] = [
         Self::FenceResetBySnapshot,
         Self::FenceKeptInMemory,
         Self::WaiterGrantedTwice,
@@ -118,6 +120,8 @@ impl Bug {
         Self::EventLostInSnapshot,
         Self::EventRepeatedAfterSnapshot,
         Self::RestOfEntryUntold,
+        Self::ForcedHoldRenewed,
+        Self::ForceIgnoresFence,
     ];
 }
 
@@ -239,10 +243,10 @@ impl LockTable {
         }
     }
 
-    /// A free lock goes back to the one whose lease is over.
-    pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey) {
+    /// A free lock goes back to the one whose hold has ended like this.
+    pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) {
         let is_free = self.locks.get(lock).is_none_or(|lock| lock.is_unused());
-        let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == Cause::Expired);
+        let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == cause);
         let Some(fence) = ending.and_then(Ending::fence).filter(|_| is_free) else { return };
         let hold = Hold {
             ticket: self.next_ticket(),

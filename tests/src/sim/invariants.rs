@@ -5,6 +5,7 @@ mod deadlocks;
 mod elections;
 pub(super) mod events;
 mod expiry_bound;
+mod forced;
 mod gone_waiters;
 mod grants;
 mod healing;
@@ -55,10 +56,10 @@ pub(crate) fn check(
     lines: &[Line],
     probes: &[Probe],
     doubled: &[Nanos],
-    watchers: &[Watching],
+    (watchers, last): (&[Watching], u64),
 ) -> Vec<Violation> {
     let mut violations = told::check(lines, doubled);
-    violations.extend(events::check(journal, watchers));
+    violations.extend(events::check(journal, watchers, last));
     violations.extend(outcomes::check(journal, lines, doubled));
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));
@@ -67,9 +68,9 @@ pub(crate) fn check(
     violations.extend(many::check(journal));
     violations.extend(elections::check(journal));
     violations.extend(deadlocks::check(journal));
+    violations.extend(forced::check(journal, lines));
     violations.extend(gone_waiters::check(journal, probes));
     violations.extend(healing::check(probes));
-    violations.extend(events::check_caught_up(journal, watchers));
     violations.extend(replicas_equal::check(journal));
     violations
 }

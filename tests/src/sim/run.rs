@@ -118,9 +118,9 @@ fn run(plan: &Plan) -> Report {
     world.advance(faults_end);
     world.heal();
     let probes = probe(&mut world, plan);
-    let watchers = catch_up(&mut world, &watchers);
+    let (watchers, last) = catch_up(&mut world, &watchers);
     world.note_digests();
-    let mut report = judge(&world, plan, &probes, &watchers);
+    let mut report = judge(&world, plan, &probes, (&watchers, last));
     report.sightings = sometimes::take();
     report.trace = world.end(plan.clients + plan.locks * PROBES_PER_LOCK + PROBES_PER_LOCK);
     report.extent.polls = report.trace.polls;
@@ -174,27 +174,29 @@ fn probe(world: &mut World, plan: &Plan) -> Vec<Probe> {
     probes.values().cloned().collect()
 }
 
-/// Lets those who watch be told of all that has happened, until they have been or it takes too long.
-fn catch_up(world: &mut World, watchers: &[SharedWatching]) -> Vec<Watching> {
+/// Lets those who watch be told of all that has happened, until they have been or it takes too long. Gives the number of
+/// the last event that they should have been told of.
+fn catch_up(world: &mut World, watchers: &[SharedWatching]) -> (Vec<Watching>, u64) {
     let begin = executor::now();
+    let last = world.journal.lock().events().last().map_or(0, |(_, event)| event.seq);
     loop {
         let watchers: Vec<Watching> =
             watchers.iter().map(|watching| watching.lock().expect("one thread").clone()).collect();
-        let is_told = |watching: &Watching| events::is_caught_up(&world.journal.lock(), watching);
+        let is_told = |watching: &Watching| events::is_caught_up(&world.journal.lock(), watching, last);
         if executor::now() >= begin + HEALING || watchers.iter().all(is_told) {
-            return watchers;
+            return (watchers, last);
         }
         world.advance(executor::now() + LOOK_AGAIN);
     }
 }
 
-fn judge(world: &World, plan: &Plan, probes: &[Probe], watchers: &[Watching]) -> Report {
+fn judge(world: &World, plan: &Plan, probes: &[Probe], (watchers, last): (&[Watching], u64)) -> Report {
     let (journal, lines) = (world.journal.lock(), world.history.lock().expect("one thread"));
     let mut report = Report::default();
     let failures = world.failures.lock().expect("one thread");
     report.violations.extend(failures.iter().map(|why| Violation::new("nodes stay up", why.clone())));
     let doubled = world.network.with(|links| links.doubled.clone());
-    report.violations.extend(invariants::check(&journal, &lines, probes, &doubled, watchers));
+    report.violations.extend(invariants::check(&journal, &lines, probes, &doubled, (watchers, last)));
     sights::note(&journal, watchers);
     report.extent = Extent {
         runs: 1,

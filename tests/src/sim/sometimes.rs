@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Everything that the mixed profile has to come across.
-pub const ALL: [&str; 45] = [
+pub const ALL: [&str; 49] = [
     "a grant from the queue after a failover",
     "a retry answered from memory",
     "a snapshot installed under load",
@@ -50,6 +50,10 @@ pub const ALL: [&str; 45] = [
     "a watcher went on at another node",
     "a watcher went on amid an entry",
     "a watcher was told what happened while it was away",
+    "a hold ended by force",
+    "a force that came too late was refused",
+    "a wait ended by force",
+    "a forced holder was told so",
 ];
 
 /// How often each was seen.

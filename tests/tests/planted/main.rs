@@ -73,6 +73,8 @@ found! {
     an_event_that_a_snapshot_loses: EventLostInSnapshot in Storage;
     an_event_that_is_told_again_after_a_snapshot: EventRepeatedAfterSnapshot in Storage;
     an_entry_of_which_the_rest_is_never_told: RestOfEntryUntold in Mixed;
+    a_forced_hold_that_its_owner_renews: ForcedHoldRenewed in Mixed;
+    a_force_that_ends_whoever_holds: ForceIgnoresFence in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {

@@ -10,15 +10,17 @@ use crate::sim::watchers::{Connected, Told, Watching};
 
 const NAME: &str = "watchers are told every event once";
 
-pub(crate) fn check(journal: &Journal, watchers: &[Watching]) -> Vec<Violation> {
+/// By now they have had the time to be told of everything up to the event `last`.
+pub(crate) fn check(journal: &Journal, watchers: &[Watching], last: u64) -> Vec<Violation> {
     let mut violations: Vec<_> = check_numbers(journal).into_iter().collect();
     violations.extend(watchers.iter().filter_map(|watching| check_watcher(journal, watching)));
+    violations.extend(check_caught_up(journal, watchers, last));
     violations
 }
 
-/// One for each watcher that has not caught up although all is well.
-pub(crate) fn check_caught_up(journal: &Journal, watchers: &[Watching]) -> Vec<Violation> {
-    let behind = watchers.iter().filter(|watching| !is_caught_up(journal, watching));
+/// One for each watcher that has not been told of everything up to an event although all is well.
+fn check_caught_up(journal: &Journal, watchers: &[Watching], last: u64) -> Vec<Violation> {
+    let behind = watchers.iter().filter(|watching| !is_caught_up(journal, watching, last));
     let violation = |watching: &Watching| {
         let Watching { prefix, seq, .. } = watching;
         Violation::new(NAME, format!("who watches \"{prefix}\" has heard of nothing after {seq}"))
@@ -26,10 +28,10 @@ pub(crate) fn check_caught_up(journal: &Journal, watchers: &[Watching]) -> Vec<V
     behind.map(violation).collect()
 }
 
-/// Whether it was told of everything that it asks for.
-pub(crate) fn is_caught_up(journal: &Journal, watching: &Watching) -> bool {
-    let mut wanted = journal.events().filter(|(_, event)| is_wanted(event, &watching.prefix));
-    wanted.all(|(_, event)| event.seq <= watching.seq)
+/// Whether it was told of everything that it asks for, up to an event.
+pub(crate) fn is_caught_up(journal: &Journal, watching: &Watching, last: u64) -> bool {
+    let wanted = journal.events().map(|(_, event)| event).filter(|event| is_wanted(event, &watching.prefix));
+    wanted.take_while(|event| event.seq <= last).all(|event| event.seq <= watching.seq)
 }
 
 fn is_wanted(event: &Event, prefix: &str) -> bool {
@@ -120,7 +122,7 @@ mod tests {
     }
 
     fn count(journal: &Journal, watching: Watching) -> usize {
-        check(journal, &[watching]).len()
+        check(journal, &[watching], 0).len()
     }
 
     #[test]
@@ -168,14 +170,15 @@ mod tests {
     #[test]
     fn a_number_that_is_left_out_is_found() {
         let journal = journal(vec![(10, vec![], vec![numbered(1, queued(1)), numbered(3, queued(2))])]);
-        assert_eq!(check(&journal, &[]).len(), 1);
+        assert_eq!(check(&journal, &[], 0).len(), 1);
     }
 
     #[test]
     fn one_who_is_never_told_is_found() {
         let journal = happened();
         let reached = |prefix: &str, seq| Watching { seq, ..watching(prefix, vec![]) };
-        assert_eq!(check_caught_up(&journal, &[reached("", 4), reached("db-7", 2)]), []);
-        assert_eq!(check_caught_up(&journal, &[reached("", 3), reached("db-7", 1)]).len(), 2);
+        assert_eq!(check_caught_up(&journal, &[reached("", 4), reached("db-7", 2)], 4), []);
+        assert_eq!(check_caught_up(&journal, &[reached("", 3), reached("db-7", 1)], 4).len(), 2);
+        assert_eq!(check_caught_up(&journal, &[reached("", 3), reached("db-7", 2)], 3), []);
     }
 }
