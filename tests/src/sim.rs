@@ -25,6 +25,7 @@ mod sights;
 pub mod sometimes;
 #[cfg(test)]
 mod stage;
+mod watchers;
 
 pub use self::executor::Trace;
 pub use self::invariants::Violation;

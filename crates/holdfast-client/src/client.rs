@@ -159,7 +159,7 @@ impl Client {
         self.call(&outgoing, self.usual_pace()).await
     }
 
-    /// The same, and the run that the lock was taken for is completed: with [`Terms::once`](crate::Terms::once) there is
+    /// The same, and the run that the lock was taken for is completed: with `once` there is
     /// no other until its period is over.
     ///
     /// # Errors

@@ -194,7 +194,10 @@ impl LockTable {
 
     pub(crate) fn renew(&mut self, lock: &LockName, key: &AttemptKey, ttl: Option<Ttl>) -> Outcome {
         if planted(Bug::RenewalRevivesExpiredLease) {
-            self.revive(lock, key);
+            self.revive(lock, key, Cause::Expired);
+        }
+        if planted(Bug::ForcedHoldRenewed) {
+            self.revive(lock, key, Cause::Forced);
         }
         match self.locks.get(lock).and_then(|lock| lock.hold(key)) {
             None => return Err(self.why_not_held(key)),

@@ -5,6 +5,7 @@ use imbl::Vector;
 use crate::event::{Event, Happening};
 use crate::ids::Fence;
 use crate::name::LockName;
+use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 
 /// Most events that the table keeps.
@@ -14,7 +15,7 @@ pub const EVENTS_KEPT: usize = 32_768;
 #[derive(Clone, Debug, Default)]
 pub struct EventHistory {
     /// Without a gap in their numbers.
-    kept: Vector<Event>,
+    pub(crate) kept: Vector<Event>,
     /// The number of the last event there was, kept or not.
     seq: u64,
 }
@@ -33,7 +34,9 @@ impl EventHistory {
     pub(crate) fn restore(kept: Vector<Event>, seq: u64) -> Option<Self> {
         let first = (seq + 1).checked_sub(kept.len() as u64)?;
         let is_gapless = (first..).zip(&kept).all(|(number, event)| event.seq == number);
-        (is_gapless && kept.len() <= EVENTS_KEPT).then_some(Self { kept, seq })
+        let is_whole =
+            is_gapless || planted(Bug::EventLostInSnapshot) || planted(Bug::EventRepeatedAfterSnapshot);
+        (is_whole && kept.len() <= EVENTS_KEPT).then(|| Self { kept, seq }.with_losses())
     }
 
     pub(crate) fn kept(&self) -> &Vector<Event> {
@@ -56,6 +59,7 @@ impl EventHistory {
     pub fn after(&self, seq: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         let missing = usize::try_from(self.seq.saturating_sub(seq)).ok()?;
         let from = self.kept.len().checked_sub(missing)?;
+        let from = if planted(Bug::RestOfEntryUntold) { self.after_entry_at(from) } else { from };
         Some((from..self.kept.len()).map(|at| &self.kept[at]))
     }
 

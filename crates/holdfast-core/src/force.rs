@@ -5,15 +5,18 @@ use std::sync::Arc;
 use crate::ending::{Cause, ENDING_KEPT_MS};
 use crate::event::{Event, Happening, Intervention};
 use crate::ids::Fence;
+use crate::lock::Hold;
 use crate::name::{LockName, Owner};
 use crate::outcome::{Answer, Outcome, Rejection};
+use crate::planted::{Bug, planted};
 use crate::table::LockTable;
 
 impl LockTable {
     /// Ends a hold, if it is this one that holds the lock.
     pub(crate) fn force_release(&mut self, name: &LockName, fence: Fence, by: &Intervention) -> Outcome {
         let first = self.events.len();
-        let hold = self.locks.get(name).and_then(|lock| lock.holders.iter().find(|hold| hold.fence == fence));
+        let is_it = |hold: &&Hold| hold.fence == fence || planted(Bug::ForceIgnoresFence);
+        let hold = self.locks.get(name).and_then(|lock| lock.holders.iter().find(is_it));
         match hold.map(|hold| hold.key) {
             Some(key) => drop(self.give_up(name, &key, Cause::Forced)),
             None if self.was_forced(name, |what| is_forced_end(what, fence), None) => {}

@@ -4,6 +4,7 @@
 //! it a thread that simulates can choose one; the program that serves refuses to be built with it.
 
 use crate::ending::{Cause, Ending};
+use crate::event_history::EventHistory;
 use crate::ids::{AttemptKey, SessionId};
 use crate::lease::{Asked, Lease, Term};
 use crate::lock::{Hold, Lock, Waiter};
@@ -61,11 +62,16 @@ pub enum Bug {
     HandOverKeepsOldLeader,
     HandOverToAnyCandidate,
     ProclaimRenews,
+    EventLostInSnapshot,
+    EventRepeatedAfterSnapshot,
+    RestOfEntryUntold,
+    ForcedHoldRenewed,
+    ForceIgnoresFence,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 50] = [
         Self::FenceResetBySnapshot,
         Self::FenceKeptInMemory,
         Self::WaiterGrantedTwice,
@@ -111,6 +117,11 @@ impl Bug {
         Self::HandOverKeepsOldLeader,
         Self::HandOverToAnyCandidate,
         Self::ProclaimRenews,
+        Self::EventLostInSnapshot,
+        Self::EventRepeatedAfterSnapshot,
+        Self::RestOfEntryUntold,
+        Self::ForcedHoldRenewed,
+        Self::ForceIgnoresFence,
     ];
 }
 
@@ -232,10 +243,10 @@ impl LockTable {
         }
     }
 
-    /// A free lock goes back to the one whose lease is over.
-    pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey) {
+    /// A free lock goes back to the one whose hold has ended like this.
+    pub(crate) fn revive(&mut self, lock: &LockName, key: &AttemptKey, cause: Cause) {
         let is_free = self.locks.get(lock).is_none_or(|lock| lock.is_unused());
-        let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == Cause::Expired);
+        let ending = self.endings.get(key, self.now).filter(|ending| ending.cause == cause);
         let Some(fence) = ending.and_then(Ending::fence).filter(|_| is_free) else { return };
         let hold = Hold {
             ticket: self.next_ticket(),
@@ -253,6 +264,27 @@ impl LockTable {
             on_terms: None,
         };
         self.admit(lock, hold, false, None);
+    }
+}
+
+impl EventHistory {
+    /// As it comes out of a snapshot that has lost something, or was put behind what was there.
+    pub(crate) fn with_losses(mut self) -> Self {
+        if planted(Bug::EventLostInSnapshot) {
+            self.kept.pop_back();
+        }
+        if planted(Bug::EventRepeatedAfterSnapshot)
+            && let Some(last) = self.kept.last().cloned()
+        {
+            self.kept.push_back(last);
+        }
+        self
+    }
+
+    /// From where on the next entry is told: whoever has been told of a part of one is taken to know all of it.
+    pub(crate) fn after_entry_at(&self, from: usize) -> usize {
+        let Some(told) = from.checked_sub(1).and_then(|at| self.kept.get(at)) else { return from };
+        from + self.kept.skip(from).iter().take_while(|event| event.at == told.at).count()
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Attempt<'a> {
     unknown: Vec<(&'a Operation, Option<u64>)>,
     /// Calls that may have released it.
     releases: Vec<&'a Operation>,
+    /// Fences of its own that an operator may have ended, and when that was asked for.
+    forced: Vec<(u64, u64)>,
     ttl_min_ms: u64,
 }
 
@@ -32,12 +34,14 @@ pub(crate) fn attempts<'a>(operations: &[&'a Operation]) -> BTreeMap<&'a str, At
             calls.entry(name).or_default().push(operation);
         }
     }
-    calls.into_iter().map(|(name, calls)| (name, Attempt::new(calls))).collect()
+    let forced: Vec<_> = operations.iter().filter_map(|operation| may_force(operation)).collect();
+    calls.into_iter().map(|(name, calls)| (name, Attempt::new(calls, &forced))).collect()
 }
 
 impl<'a> Attempt<'a> {
-    fn new(calls: Vec<&'a Operation>) -> Self {
-        let fences = calls.iter().filter_map(|call| own_fence(call)).collect();
+    fn new(calls: Vec<&'a Operation>, forced: &[(u64, u64)]) -> Self {
+        let fences: BTreeSet<u64> = calls.iter().filter_map(|call| own_fence(call)).collect();
+        let forced = forced.iter().copied().filter(|(fence, _)| fences.contains(fence)).collect();
         let reach = calls.iter().scan(0, |reach: &mut u64, call| {
             *reach = (*reach).max(if call.is_unknown() { 0 } else { call.completed });
             Some(*reach)
@@ -46,7 +50,7 @@ impl<'a> Attempt<'a> {
         let releases = calls.iter().copied().filter(|call| may_release(call)).collect();
         let ttl_min_ms = calls.iter().filter_map(|call| asked_ttl_ms(call)).min().unwrap_or(0);
         let unknown = unknown(&calls, ttl_min_ms);
-        Self { calls, fences, reach, unknown, releases, ttl_min_ms }
+        Self { calls, fences, reach, unknown, releases, forced, ttl_min_ms }
     }
 
     /// Its calls to acquire.
@@ -76,7 +80,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Until when the hold that a grant tells of lasts at least: its lease, unless a call of the attempt may have ended
-    /// or shortened it.
+    /// or shortened it, or an operator may have ended it.
     pub(crate) fn lease_end_min(&self, grant: &Operation, ttl_ms: u64, clock: Clock) -> u64 {
         let mut end = clock.lease_end_min(grant.invoked, ttl_ms);
         for release in &self.releases {
@@ -84,6 +88,9 @@ impl<'a> Attempt<'a> {
                 end = end.min(release.invoked);
             }
         }
+        let fence = grant.granted().map(|(fence, _)| fence);
+        let forced = self.forced.iter().filter(|(forced, _)| Some(*forced) == fence);
+        end = forced.map(|(_, at)| *at).fold(end, u64::min);
         for call in self.answered_between(grant.invoked, end).chain(self.unknown_between(grant.invoked, end))
         {
             if let Some(other) = sets_ttl_ms(call, self.ttl_min_ms).filter(|other| *other < ttl_ms) {
@@ -152,6 +159,17 @@ fn asked_ttl_ms(call: &Operation) -> Option<u64> {
     match call.request {
         Request::Acquire { ttl_ms, .. } => Some(ttl_ms),
         Request::Renew { ttl_ms, .. } => ttl_ms,
-        Request::Release { .. } | Request::Read { .. } | Request::Limit { .. } => None,
+        Request::Release { .. } | Request::Read { .. } | Request::Limit { .. } | Request::Force { .. } => {
+            None
+        }
+    }
+}
+
+/// The fence that an operator may have ended, and when that was asked for.
+pub(crate) fn may_force(call: &Operation) -> Option<(u64, u64)> {
+    match (&call.request, &call.outcome) {
+        (_, Outcome::Refused(_)) => None,
+        (Request::Force { fence, .. }, _) => Some((*fence, call.invoked)),
+        _ => None,
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn request(operation: &Operation) -> String {
         Request::Release { attempt, .. } => format!("release {attempt}"),
         Request::Read { .. } => "read".into(),
         Request::Limit { limit, .. } => format!("set the limit to {limit}"),
+        Request::Force { fence, .. } => format!("end fence {fence} by force"),
     }
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn outcome(operation: &Operation) -> String {
         Outcome::Ok(Answer::Released { fence: None }) => "left the queue".into(),
         Outcome::Ok(Answer::Seen { holders, queue }) => seen(holders, queue.len()),
         Outcome::Ok(Answer::Limited { limit }) => format!("the limit is {limit}"),
+        Outcome::Ok(Answer::Forced { fence }) => format!("ended, fence {fence}"),
         Outcome::Refused(Refusal { code, holder: Some(holder), .. }) => {
             format!("refused, {} by {}, fence {}", code.as_str(), holder.owner, holder.fence)
         }

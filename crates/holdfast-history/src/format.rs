@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::request::Request;
 
 /// The version of the format that this crate writes. It reads the ones before, too: they have less in them.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The first line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,11 +164,13 @@ mod tests {
             invoke(shared),
             invoke(permits),
             invoke(Request::Limit { lock: "imports".into(), limit: 8 }),
+            invoke(Request::Force { lock: "db".into(), fence: 41 }),
             complete(Outcome::Ok(granted)),
             seen(holder, &["c3-1"]),
             seen(reader, &[]),
             seen(worker, &[]),
             complete(Outcome::Ok(Answer::Limited { limit: 8 })),
+            complete(Outcome::Ok(Answer::Forced { fence: 41 })),
             complete(Outcome::Refused(conflict)),
             complete(Outcome::Ok(Answer::Released { fence: Some(42) })),
             complete(Outcome::Refused(held)),

@@ -165,7 +165,8 @@ fn fits(request: &Request, outcome: &Outcome) -> bool {
         | (Request::Acquire { .. } | Request::Renew { .. }, Outcome::Ok(Answer::Granted { .. }))
         | (Request::Release { .. }, Outcome::Ok(Answer::Released { .. }))
         | (Request::Read { .. }, Outcome::Ok(Answer::Seen { .. }))
-        | (Request::Limit { .. }, Outcome::Ok(Answer::Limited { .. })) => true,
+        | (Request::Limit { .. }, Outcome::Ok(Answer::Limited { .. }))
+        | (Request::Force { .. }, Outcome::Ok(Answer::Forced { .. })) => true,
         (_, Outcome::Ok(_)) => false,
     }
 }

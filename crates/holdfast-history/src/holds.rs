@@ -1,8 +1,9 @@
 //! What a history tells about one lock: its holds, in the order of their fences, and facts about them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use crate::attempt::{Attempt, attempts};
+use crate::attempt::{Attempt, attempts, may_force};
 use crate::history::{History, Operation};
 use crate::lease::Clock;
 use crate::outcome::{Answer, Code, Holder, Outcome};
@@ -172,6 +173,7 @@ pub(crate) fn fences_seen(operation: &Operation) -> impl Iterator<Item = u64> {
 pub(crate) fn fences_known(operation: &Operation) -> impl Iterator<Item = u64> {
     let ended = match operation.outcome {
         Outcome::Ok(Answer::Released { fence }) => fence,
+        Outcome::Ok(Answer::Forced { fence }) => Some(fence),
         _ => None,
     };
     ended.into_iter().chain(fences_seen(operation))
@@ -296,7 +298,9 @@ fn facts<'a>(
     facts.extend(fences_seen(operation).map(|fence| fact(What::Held(places[&fence]))));
     match &operation.outcome {
         Outcome::Ok(Answer::Seen { holders, .. }) if holders.is_empty() => facts.push(fact(What::Free)),
-        Outcome::Ok(Answer::Released { fence: Some(fence) }) => facts.push(fact(What::Ended(places[fence]))),
+        Outcome::Ok(Answer::Released { fence: Some(fence) } | Answer::Forced { fence }) => {
+            facts.push(fact(What::Ended(places[fence])));
+        }
         Outcome::Ok(Answer::Released { fence: None }) => {
             facts.extend(holds_of(operation, attempts, places).map(What::NotHeld).map(fact));
         }
@@ -350,11 +354,21 @@ impl<'a> View<'a> {
     }
 }
 
-/// Attempts that more than one process had a hand in.
+/// Attempts that more than one process had a hand in. An operator who ends a hold has one in the attempt that holds.
 pub(crate) fn attempts_of_several(history: &History) -> HashSet<&str> {
     let mut first: HashMap<&str, &str> = HashMap::new();
     let mut several = HashSet::new();
+    let forces = history.operations.iter();
+    let forces = forces.filter_map(|call| Some(((call.request.lock(), may_force(call)?.0), &*call.process)));
+    let forced_by: HashMap<(&Arc<str>, u64), &str> = forces.collect();
     for operation in &history.operations {
+        let forced_by =
+            operation.granted().and_then(|(fence, _)| forced_by.get(&(operation.request.lock(), fence)));
+        if let (Some(by), Some(attempt)) = (forced_by, operation.request.attempt())
+            && *by != &*operation.process
+        {
+            several.insert(&**attempt);
+        }
         let Some(attempt) = operation.request.attempt() else { continue };
         if *first.entry(attempt).or_insert(&operation.process) != &*operation.process {
             several.insert(&**attempt);

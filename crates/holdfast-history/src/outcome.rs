@@ -60,6 +60,11 @@ pub enum Answer {
         /// In force from now on.
         limit: u32,
     },
+    /// To an end by force.
+    Forced {
+        /// Of the hold, which is over.
+        fence: u64,
+    },
 }
 
 /// A holder, as others are told of it.

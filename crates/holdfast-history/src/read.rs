@@ -72,7 +72,7 @@ mod tests {
         for (lines, line, word) in [
             (vec![""], 1, "no header"),
             (vec!["Jepsen"], 1, "no history"),
-            (vec![r#"{"holdfast_history":3,"shards":[]}"#], 1, "version 3"),
+            (vec![r#"{"holdfast_history":4,"shards":[]}"#], 1, "version 4"),
             (vec![r#"{"holdfast_history":1,"clock":null,"shards":[]}"#], 1, "shards"),
             (vec![HEADER, INVOKE, INVOKE], 3, "id:"),
             (vec![HEADER, "", complete], 3, "id:"),

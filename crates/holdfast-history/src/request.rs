@@ -61,6 +61,13 @@ pub enum Request {
         /// How many.
         limit: u32,
     },
+    /// End this hold of the lock, as an operator does.
+    Force {
+        /// The lock.
+        lock: Arc<str>,
+        /// Of the hold.
+        fence: u64,
+    },
 }
 
 impl Request {
@@ -71,17 +78,18 @@ impl Request {
             | Self::Renew { lock, .. }
             | Self::Release { lock, .. }
             | Self::Read { lock }
-            | Self::Limit { lock, .. } => lock,
+            | Self::Limit { lock, .. }
+            | Self::Force { lock, .. } => lock,
         }
     }
 
-    /// The attempt that it belongs to; reads and limits belong to none.
+    /// The attempt that it belongs to; reads, limits and what an operator forces belong to none.
     pub fn attempt(&self) -> Option<&Arc<str>> {
         match self {
             Self::Acquire { attempt, .. } | Self::Renew { attempt, .. } | Self::Release { attempt, .. } => {
                 Some(attempt)
             }
-            Self::Read { .. } | Self::Limit { .. } => None,
+            Self::Read { .. } | Self::Limit { .. } | Self::Force { .. } => None,
         }
     }
 
@@ -93,6 +101,7 @@ impl Request {
             Self::Release { .. } => "release",
             Self::Read { .. } => "read",
             Self::Limit { .. } => "limit",
+            Self::Force { .. } => "force",
         }
     }
 

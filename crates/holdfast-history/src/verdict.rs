@@ -178,7 +178,7 @@ impl Counts {
                     fences.insert(*fence);
                 }
                 Outcome::Ok(Answer::Seen { .. }) => counts.reads += 1,
-                Outcome::Ok(Answer::Released { .. } | Answer::Limited { .. }) => {}
+                Outcome::Ok(Answer::Released { .. } | Answer::Limited { .. } | Answer::Forced { .. }) => {}
                 Outcome::Refused(_) => counts.refused += 1,
                 Outcome::Unknown { .. } => counts.unknown += 1,
             }

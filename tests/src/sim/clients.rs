@@ -4,6 +4,7 @@
 
 mod connection;
 mod elections;
+mod force;
 mod many;
 mod nested;
 mod sessions;
@@ -381,6 +382,9 @@ fn came_of<T>(answer: Heard<T>, told: impl FnOnce(T) -> Came) -> Came {
         Err(Mute::NotConnected) => Came::NotDone,
         Ok(Ok(answer)) => told(answer),
         Ok(Err(CallFailure::Rejected(rejection))) => {
+            if rejection == Rejection::LeaseForced {
+                saw("a forced holder was told so");
+            }
             if matches!(rejection, Rejection::LeaseExpired | Rejection::LeaseReleased) {
                 saw("an old request was refused");
             }

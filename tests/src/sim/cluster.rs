@@ -22,6 +22,7 @@ use super::network::{Network, SimTransport};
 use super::plan::{Plan, Tuning};
 use super::runtime::SimRuntime;
 use super::sometimes::saw;
+use super::watchers::WATCHERS;
 
 /// What clocks on the wall show when a run begins, in milliseconds since 1970.
 const FIRST_DAY_MS: u64 = 1_700_000_000_000;
@@ -253,6 +254,9 @@ impl World {
         }
         for client in FIRST_CLIENT..FIRST_CLIENT + clients {
             executor::kill(client);
+        }
+        for watcher in WATCHERS {
+            executor::kill(watcher);
         }
         executor::kill(WORLD);
         executor::end()

@@ -3,7 +3,9 @@
 pub(super) mod asked;
 mod deadlocks;
 mod elections;
+pub(super) mod events;
 mod expiry_bound;
+mod forced;
 mod gone_waiters;
 mod grants;
 mod healing;
@@ -25,6 +27,7 @@ use super::executor::Nanos;
 use super::journal::Journal;
 use super::lines::Line;
 use super::run::Probe;
+use super::watchers::Watching;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +56,10 @@ pub(crate) fn check(
     lines: &[Line],
     probes: &[Probe],
     doubled: &[Nanos],
+    (watchers, last): (&[Watching], u64),
 ) -> Vec<Violation> {
     let mut violations = told::check(lines, doubled);
+    violations.extend(events::check(journal, watchers, last));
     violations.extend(outcomes::check(journal, lines, doubled));
     violations.extend(grants::check(journal));
     violations.extend(expiry_bound::check(journal));
@@ -63,6 +68,7 @@ pub(crate) fn check(
     violations.extend(many::check(journal));
     violations.extend(elections::check(journal));
     violations.extend(deadlocks::check(journal));
+    violations.extend(forced::check(journal, lines));
     violations.extend(gone_waiters::check(journal, probes));
     violations.extend(healing::check(probes));
     violations.extend(replicas_equal::check(journal));

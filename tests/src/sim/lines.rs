@@ -17,6 +17,10 @@ pub(crate) enum Deed {
     Release,
     Read,
     SetLimit(u32),
+    /// An operator ends the hold with this fence.
+    ForceRelease(u64),
+    /// An operator takes all waits of an owner out of the queue.
+    ForceLeave,
     /// Says something else about the holder.
     Proclaim,
     /// Makes a candidate the next leader.
@@ -36,6 +40,7 @@ pub(crate) enum Came {
     /// Who holds the lock with how much of it, and the owners of those who wait.
     Seen(Vec<(HolderSummary, Share)>, Vec<Owner>),
     LimitSet,
+    Forced,
     Refused(Rejection),
     WaitTimeout,
     /// Nothing was done.

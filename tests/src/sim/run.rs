@@ -7,11 +7,12 @@ use super::cluster::{FIRST_CLIENT, World};
 use super::executor::{self, MS, Nanos, Trace};
 use super::faults::Fault;
 use super::holding::Holding;
-use super::invariants::{self, Violation};
+use super::invariants::{self, Violation, events};
 use super::lines::Came;
 use super::plan::Plan;
 use super::sights;
 use super::sometimes::{self, Sightings, saw};
+use super::watchers::{self, SharedWatching, Watching};
 
 /// The cluster forms undisturbed within this time.
 const FORMING: Nanos = 1_200 * MS;
@@ -108,6 +109,7 @@ fn run(plan: &Plan) -> Report {
     for (id, habit) in (FIRST_CLIENT..FIRST_CLIENT + plan.clients).zip(&plan.habits) {
         executor::spawn_on(id, world.client(id).run(*habit, plan.holdings(), faults_end));
     }
+    let watchers = watchers::spawn(&world);
     for step in &plan.steps {
         world.agenda.insert((FORMING + step.at_ms * MS, world.agenda_number), step.fault.clone());
         world.agenda_number += 1;
@@ -116,8 +118,9 @@ fn run(plan: &Plan) -> Report {
     world.advance(faults_end);
     world.heal();
     let probes = probe(&mut world, plan);
+    let (watchers, last) = catch_up(&mut world, &watchers);
     world.note_digests();
-    let mut report = judge(&world, plan, &probes);
+    let mut report = judge(&world, plan, &probes, (&watchers, last));
     report.sightings = sometimes::take();
     report.trace = world.end(plan.clients + plan.locks * PROBES_PER_LOCK + PROBES_PER_LOCK);
     report.extent.polls = report.trace.polls;
@@ -171,14 +174,30 @@ fn probe(world: &mut World, plan: &Plan) -> Vec<Probe> {
     probes.values().cloned().collect()
 }
 
-fn judge(world: &World, plan: &Plan, probes: &[Probe]) -> Report {
+/// Lets those who watch be told of all that has happened, until they have been or it takes too long. Gives the number of
+/// the last event that they should have been told of.
+fn catch_up(world: &mut World, watchers: &[SharedWatching]) -> (Vec<Watching>, u64) {
+    let begin = executor::now();
+    let last = world.journal.lock().events().last().map_or(0, |(_, event)| event.seq);
+    loop {
+        let watchers: Vec<Watching> =
+            watchers.iter().map(|watching| watching.lock().expect("one thread").clone()).collect();
+        let is_told = |watching: &Watching| events::is_caught_up(&world.journal.lock(), watching, last);
+        if executor::now() >= begin + HEALING || watchers.iter().all(is_told) {
+            return (watchers, last);
+        }
+        world.advance(executor::now() + LOOK_AGAIN);
+    }
+}
+
+fn judge(world: &World, plan: &Plan, probes: &[Probe], (watchers, last): (&[Watching], u64)) -> Report {
     let (journal, lines) = (world.journal.lock(), world.history.lock().expect("one thread"));
     let mut report = Report::default();
     let failures = world.failures.lock().expect("one thread");
     report.violations.extend(failures.iter().map(|why| Violation::new("nodes stay up", why.clone())));
     let doubled = world.network.with(|links| links.doubled.clone());
-    report.violations.extend(invariants::check(&journal, &lines, probes, &doubled));
-    sights::note(&journal);
+    report.violations.extend(invariants::check(&journal, &lines, probes, &doubled, (watchers, last)));
+    sights::note(&journal, watchers);
     report.extent = Extent {
         runs: 1,
         simulated_ms: executor::now() / MS,

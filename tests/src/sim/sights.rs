@@ -1,6 +1,7 @@
 //! What a journal shows that a run has come across.
 
 mod belonging;
+mod watching;
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,16 @@ use super::invariants::asked::{Wanted, wanted};
 use super::invariants::shares::{Shares, Users};
 use super::journal::{Entry, Journal};
 use super::sometimes::saw;
+use super::watchers::Watching;
 
 /// A renewal within so many milliseconds of its lease's end came at the same instant.
 const INSTANT_MS: u64 = 20;
 
 /// Counts what it shows.
-pub(crate) fn note(journal: &Journal) {
+pub(crate) fn note(journal: &Journal, watchers: &[Watching]) {
     note_shares(journal);
     belonging::note(journal);
+    watching::note(journal, watchers);
     let mut queued_in: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     let mut deadlines: BTreeMap<AttemptKey, u64> = BTreeMap::new();
     for entry in journal.entries.values() {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Everything that the mixed profile has to come across.
-pub const ALL: [&str; 42] = [
+pub const ALL: [&str; 49] = [
     "a grant from the queue after a failover",
     "a retry answered from memory",
     "a snapshot installed under load",
@@ -47,6 +47,13 @@ pub const ALL: [&str; 42] = [
     "a hand-over past those in front",
     "a hand-over refused for want of the candidate",
     "a value proclaimed while others campaign",
+    "a watcher went on at another node",
+    "a watcher went on amid an entry",
+    "a watcher was told what happened while it was away",
+    "a hold ended by force",
+    "a force that came too late was refused",
+    "a wait ended by force",
+    "a forced holder was told so",
 ];
 
 /// How often each was seen.

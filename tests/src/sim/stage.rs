@@ -170,7 +170,7 @@ impl Stage {
     /// Ends the run; what is wrong with it.
     pub(super) fn end(mut self) -> Vec<Violation> {
         self.world.note_digests();
-        let violations = invariants::check(&self.world.journal.lock(), &[], &[], &[]);
+        let violations = invariants::check(&self.world.journal.lock(), &[], &[], &[], (&[], 0));
         let failures = self.world.failures.lock().unwrap().clone();
         assert_eq!(failures, Vec::<String>::new());
         drop(self.world.end(0));

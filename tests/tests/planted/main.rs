@@ -4,7 +4,7 @@ use holdfast_core::planted::{Bug, plant};
 use holdfast_tests::sim::{Plan, Profile, simulate};
 
 /// Most seeds that a bug may take.
-const SEEDS_MAX: u64 = 100;
+const SEEDS_MAX: u64 = 200;
 
 macro_rules! found {
     ($($test:ident: $bug:ident in $profile:ident;)*) => {
@@ -70,6 +70,11 @@ found! {
     a_leader_that_leads_on_beside_its_successor: HandOverKeepsOldLeader in Mixed;
     a_lead_that_goes_to_another_than_the_chosen_one: HandOverToAnyCandidate in Mixed;
     a_proclamation_that_renews: ProclaimRenews in Mixed;
+    an_event_that_a_snapshot_loses: EventLostInSnapshot in Storage;
+    an_event_that_is_told_again_after_a_snapshot: EventRepeatedAfterSnapshot in Storage;
+    an_entry_of_which_the_rest_is_never_told: RestOfEntryUntold in Mixed;
+    a_forced_hold_that_its_owner_renews: ForcedHoldRenewed in Mixed;
+    a_force_that_ends_whoever_holds: ForceIgnoresFence in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {

@@ -48,6 +48,15 @@ mod tests {
     use crate::verdict::Check::NoRevival;
 
     #[test]
+    fn a_renewal_after_an_end_by_force_is_found() {
+        let mut story = Story::default();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.forces(20..30, 1).forced(1);
+        story.renews("a", 40..50).granted((1, 1_000));
+        story.assert_found(NoRevival, "fence 1 had ended");
+    }
+
+    #[test]
     fn a_renewal_after_the_expiry_was_told_is_found() {
         let mut story = Story::default();
         story.acquires("a", 0..5, 100).granted(1);

@@ -117,6 +117,22 @@ mod tests {
     use crate::verdict::Check::OneHolder;
 
     #[test]
+    fn from_a_force_on_nobody_relies_on_that_fence_and_on_any_other_still() {
+        let mut story = Story::default();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.forces(100..110, 1).forced(1);
+        story.acquires("b", 105..115, 1_000).granted(2);
+        story.assert_clean();
+
+        let mut story = Story::default();
+        story.acquires("a", 0..5, 1_000).granted(1);
+        story.forces(100..110, 9).refused("not_holder");
+        story.forces(100..110, 1).refused("no_leader");
+        story.acquires("b", 105..115, 1_000).granted(2);
+        story.assert_found(OneHolder, "fences 1 and 2");
+    }
+
+    #[test]
     fn two_clients_that_believe_at_once_are_found() {
         let mut story = Story::default();
         story.acquires("a", 0..5, 1_000).granted(1);

@@ -254,7 +254,7 @@ fn fence_told(operation: &Operation) -> Option<u64> {
     match operation.outcome {
         Outcome::Ok(Answer::Granted { fence, .. }) => Some(fence),
         Outcome::Ok(Answer::Released { fence }) => fence,
-        Outcome::Ok(Answer::Seen { .. } | Answer::Limited { .. })
+        Outcome::Ok(Answer::Seen { .. } | Answer::Limited { .. } | Answer::Forced { .. })
         | Outcome::Refused(_)
         | Outcome::Unknown { .. } => None,
     }

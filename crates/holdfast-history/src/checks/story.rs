@@ -116,6 +116,10 @@ impl Story {
         self.at("db").asks(attempt, during, request)
     }
 
+    pub(crate) fn forces(&mut self, during: Range<u64>, fence: u64) -> Asked<'_> {
+        self.at("db").asks("operator", during, Request::Force { lock: "db".into(), fence })
+    }
+
     pub(crate) fn reads(&mut self, during: Range<u64>) -> Asked<'_> {
         self.at("db").reads(during)
     }
@@ -208,6 +212,10 @@ impl Asked<'_> {
 
     pub(crate) fn released(self, fence: u64) {
         self.answers(Outcome::Ok(Answer::Released { fence: Some(fence) }));
+    }
+
+    pub(crate) fn forced(self, fence: u64) {
+        self.answers(Outcome::Ok(Answer::Forced { fence }));
     }
 
     pub(crate) fn left(self) {

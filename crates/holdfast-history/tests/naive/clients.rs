@@ -79,6 +79,8 @@ struct Run {
     entries: Vec<Entry>,
     /// Of each lock, as the clients know it.
     limits: BTreeMap<Arc<str>, u32>,
+    /// Of each lock the last that a client was told of as its own.
+    fences: BTreeMap<Arc<str>, u64>,
 }
 
 /// What the clients of a run write down. The same plan, the same history.
@@ -102,6 +104,7 @@ pub(crate) fn run(plan: Plan) -> Vec<Entry> {
         outcomes: BTreeMap::new(),
         entries: vec![Entry::Healthy(Mark { at_ns: 0, text: String::new() })],
         limits: BTreeMap::new(),
+        fences: BTreeMap::new(),
     };
     for number in 0..plan.clients {
         let at = 1 + run.chance.below(50 * MS);
@@ -207,6 +210,9 @@ impl Run {
         if let (Request::Limit { lock, limit }, Outcome::Ok(_)) = (&request, &outcome) {
             self.limits.insert(lock.clone(), *limit);
         }
+        if let Outcome::Ok(Answer::Granted { fence, .. }) = &outcome {
+            self.fences.insert(request.lock().clone(), *fence);
+        }
         self.learn(client, &request, &outcome);
         self.entries.push(Entry::Complete(Complete { id: call, at_ns: self.now, outcome }));
         // Now and then a client is away for longer than its lease.
@@ -220,7 +226,7 @@ impl Run {
         let is_forgotten = self.chance.one_in(15);
         let Some(going) = self.clients[client].going.as_mut() else { return };
         let keeps = match (request, outcome) {
-            (Request::Read { .. } | Request::Limit { .. }, _) => true,
+            (Request::Read { .. } | Request::Limit { .. } | Request::Force { .. }, _) => true,
             (Request::Release { .. }, Outcome::Ok(Answer::Released { .. })) => is_repeated,
             (_, Outcome::Ok(_)) => {
                 going.holds = true;
@@ -246,6 +252,11 @@ impl Run {
         let how = USES[usize::try_from(number % 3).expect("it is below 3")];
         if how == Use::Permits && self.chance.one_in(25) {
             return Request::Limit { lock, limit: self.chance.pick(&[2, 3, 4, 6]) };
+        }
+        if let Some(fence) = self.fences.get(&lock).copied()
+            && self.chance.one_in(12)
+        {
+            return Request::Force { lock, fence };
         }
         if self.chance.one_in(3) {
             return Request::Read { lock };

@@ -228,6 +228,7 @@ impl Service {
             Request::Release { attempt, .. } => Some(self.release(&name, attempt, now)),
             Request::Read { .. } => Some(self.read(&name, call)),
             Request::Limit { limit, .. } => Some(self.set_limit(&name, *limit, now)),
+            Request::Force { fence, .. } => Some(self.force(&name, *fence, now)),
         }
     }
 
@@ -341,6 +342,16 @@ impl Service {
             Some(ending) => refused(ending.code),
             None => refused(Code::NotHolder),
         }
+    }
+
+    fn force(&mut self, name: &str, fence: u64, now: u64) -> Outcome {
+        let lock = self.locks.entry(name.into()).or_default();
+        let Some(at) = lock.holds.iter().position(|hold| hold.fence == fence) else {
+            return refused(Code::NotHolder);
+        };
+        let hold = lock.holds.remove(at);
+        self.end(name, &hold, Code::LeaseForced, now);
+        Outcome::Ok(Answer::Forced { fence })
     }
 
     fn read(&mut self, name: &str, call: u64) -> Outcome {

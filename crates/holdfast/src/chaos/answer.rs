@@ -1,6 +1,6 @@
 //! What an answer of the HTTP API means for the history.
 
-use holdfast_api::{ErrorCode, Grant, LimitSet, Lock, Problem, Released};
+use holdfast_api::{ErrorCode, ForceReleased, Grant, LimitSet, Lock, Problem, Released};
 use holdfast_history::{Answer, Code, Holder, Mode, Outcome, Refusal, Request};
 use serde::de::DeserializeOwned;
 
@@ -16,6 +16,9 @@ pub(super) fn outcome_of(request: &Request, status: u16, body: &[u8]) -> Outcome
         }
         Request::Read { .. } => read(body).map(seen),
         Request::Limit { .. } => read(body).map(|set: LimitSet| Answer::Limited { limit: set.limit }),
+        Request::Force { .. } => {
+            read(body).map(|forced: ForceReleased| Answer::Forced { fence: forced.fence })
+        }
     };
     answer.map_or_else(Outcome::unknown, Outcome::Ok)
 }

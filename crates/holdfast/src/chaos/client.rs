@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest, SetLimitRequest};
+use holdfast_api::{AcquireRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest, SetLimitRequest};
 use holdfast_client::fresh_token;
 use holdfast_history::{Answer, Code, Mode, Outcome, Refusal, Request};
 use hyper::Method;
@@ -305,6 +305,10 @@ fn http_of(request: &Request, attempt: Option<&Attempt>) -> (Method, String, Vec
         Request::Read { .. } => (Method::GET, path(""), Vec::new()),
         Request::Limit { limit, .. } => {
             (Method::POST, path("/limit"), json(&SetLimitRequest { limit: u64::from(*limit) }))
+        }
+        Request::Force { fence, .. } => {
+            let body = ForceReleaseRequest { fence: *fence, reason: "chaos".into(), by: None };
+            (Method::POST, path("/force-release"), json(&body))
         }
     }
 }

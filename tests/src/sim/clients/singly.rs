@@ -21,7 +21,8 @@ impl Client {
         }
         let wish = self.new_wish(lock, holding);
         if one_in(4) {
-            drop(self.read(wish.lock).await);
+            let seen = self.read(wish.lock).await;
+            self.intervene(wish.lock, &seen).await;
         }
         if one_in(6) {
             self.replay().await;

@@ -93,11 +93,20 @@ impl Model<'_> {
     /// What nobody has given back by itself ends with the rest.
     fn look_at_ends(&mut self, entry: &Entry, whole: AttemptKey, keys: &[AttemptKey], before: &[Standing]) {
         let is_apart = self.renewed_apart.contains(&whole);
-        let ends_all = |cause: Cause| cause != Cause::Released && !(is_apart && cause == Cause::Expired);
+        // An operator, too, ends the one hold that was named.
+        let ends_all = |what: &Happening, cause: Cause| match (what, cause) {
+            (_, Cause::Released) | (Happening::Ended { .. }, Cause::Forced) => false,
+            (_, Cause::Expired) => !is_apart,
+            _ => true,
+        };
         let cause =
             entry.events.iter().filter(|event| keys.contains(&event.key)).find_map(|event| {
                 match event.what {
-                    Happening::Ended { cause, .. } | Happening::Left(cause) if ends_all(cause) => Some(cause),
+                    Happening::Ended { cause, .. } | Happening::Left(cause)
+                        if ends_all(&event.what, cause) =>
+                    {
+                        Some(cause)
+                    }
                     _ => None,
                 }
             });

@@ -95,7 +95,7 @@ fn by_call(lines: &[Line]) -> BTreeMap<(AttemptKey, Kind), Vec<&Line>> {
             Deed::HandOver => Kind::HandOver,
             Deed::RenewSession => Kind::RenewSession,
             Deed::EndSession => Kind::EndSession,
-            Deed::Read | Deed::SetLimit(_) => continue,
+            Deed::Read | Deed::SetLimit(_) | Deed::ForceRelease(_) | Deed::ForceLeave => continue,
         };
         calls.entry((line.attempt, kind)).or_default().push(line);
     }

@@ -1,9 +1,9 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AcquireMany, Answer, AttemptKey, Cause, ClusterTime, Event, Fence, Grant, Happening, Home, Item,
-    Limit, LockName, Metadata, NodeId, Op, Outcome, Owner, Place, Rejection, SessionGrant, SessionId,
-    SessionKey, SessionRef, Several, Share, Ttl, Wait,
+    Acquire, AcquireMany, Answer, AttemptKey, Cause, ClusterTime, Event, Fence, Grant, Happening, Home,
+    Intervention, Item, Limit, LockName, Metadata, NodeId, Op, Outcome, Owner, Place, Rejection,
+    SessionGrant, SessionId, SessionKey, SessionRef, Several, Share, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;
@@ -78,6 +78,10 @@ pub(super) fn queued(number: u8) -> Event {
 
 pub(super) fn left(number: u8, cause: Cause) -> Event {
     event(number, Happening::Left(cause))
+}
+
+pub(super) fn done_by(by: Intervention, event: Event) -> Event {
+    Event { by: Some(std::sync::Arc::new(by)), ..event }
 }
 
 pub(super) fn acquired(number: u8, fence: u64, from_queue: bool) -> Event {

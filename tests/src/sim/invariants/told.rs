@@ -33,6 +33,9 @@ fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     let mut entries = vec![(0, Entry::Fault(Mark { at_ns: 0, text: "faults".into() }))];
     let hand_overs = lines.iter().filter(|line| line.deed == Deed::HandOver);
     let handed_over: BTreeSet<u64> = hand_overs.map(|line| line.lock).collect();
+    // The history does not know of waits that are ended by force.
+    let is_told = |line: &&Line| line.deed != Deed::ForceLeave && !is_renewed_unseen(line, lines);
+    let lines = lines.iter().filter(is_told);
     for (id, line) in (1..).zip(lines) {
         entries.push((line.invoked, Entry::Invoke(invoke(id, line))));
         if line.returned < Nanos::MAX {
@@ -49,6 +52,13 @@ fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     }
     entries.sort_by_key(|(at, _)| *at);
     entries.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// A session that is renewed says nothing of a hold that an operator may have ended before.
+fn is_renewed_unseen(line: &Line, lines: &[Line]) -> bool {
+    let (Deed::RenewSession, Came::Granted(fence, _)) = (&line.deed, &line.came) else { return false };
+    let is_force = |other: &Line| other.deed == Deed::ForceRelease(*fence) && other.invoked <= line.returned;
+    lines.iter().any(is_force)
 }
 
 fn invoke(id: u64, line: &Line) -> Invoke {
@@ -73,7 +83,8 @@ fn request(line: &Line) -> Request {
             Request::Renew { lock, attempt, ttl_ms: None }
         }
         Deed::Release | Deed::HandOver | Deed::EndSession => Request::Release { lock, attempt },
-        Deed::Read => Request::Read { lock },
+        Deed::ForceRelease(fence) => Request::Force { lock, fence },
+        Deed::Read | Deed::ForceLeave => Request::Read { lock },
         Deed::SetLimit(limit) => Request::Limit { lock, limit },
     }
 }
@@ -88,8 +99,8 @@ fn wish(share: Share) -> (Mode, Option<u32>, Option<u32>) {
 }
 
 fn outcome(line: &Line, is_doubled: bool) -> Outcome {
-    if is_doubled && matches!(line.deed, Deed::SetLimit(_)) {
-        // A copy may set it later, whatever was said of the first.
+    if is_doubled && matches!(line.deed, Deed::SetLimit(_) | Deed::ForceRelease(_)) {
+        // A copy may do it later, whatever was said of the first.
         return Outcome::unknown("a copy may be on its way".into());
     }
     match &line.came {
@@ -103,7 +114,7 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
             holders: holders.iter().map(|(summary, share)| holder_seen(summary, *share)).collect(),
             queue: queue.iter().map(|owner| owner.as_str().into()).collect(),
         }),
-        Came::LimitSet => limited(line),
+        Came::LimitSet | Came::Forced => done(line),
         Came::Refused(Rejection::Of { lock, why }) if *lock == name(line.lock) => refused(why),
         // Of all that an attempt at many has, this says nothing certain of a single lock.
         Came::Refused(_) if is_part(&line.attempt) => code(Code::InvalidArgument),
@@ -127,10 +138,11 @@ fn holder_seen(summary: &HolderSummary, share: Share) -> Holder {
     Holder { mode, permits, ..holder(summary) }
 }
 
-fn limited(line: &Line) -> Outcome {
+fn done(line: &Line) -> Outcome {
     match line.deed {
         Deed::SetLimit(limit) => Outcome::Ok(Answer::Limited { limit }),
-        _ => Outcome::unknown("only a limit can be set".into()),
+        Deed::ForceRelease(fence) => Outcome::Ok(Answer::Forced { fence }),
+        _ => Outcome::unknown("only a limit can be set, and a hold be ended".into()),
     }
 }
 
