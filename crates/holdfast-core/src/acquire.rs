@@ -224,7 +224,8 @@ impl LockTable {
             let hold = hold.clone(); // Its session is renewed by its own calls alone.
             return Answer::Granted(self.grant_of(&hold));
         };
-        let term = hold.within_max(former.renewed(now, ttl));
+        let renewed = former.renewed(now, ttl);
+        let term = if planted(Bug::MaxHoldPassedByRenewal) { renewed } else { hold.within_max(renewed) };
         hold.lease = term.into();
         let (ticket, grant) = (hold.ticket, hold.grant(term, now));
         self.timers.clear(former.deadline, ticket);

@@ -67,11 +67,15 @@ pub enum Bug {
     RestOfEntryUntold,
     ForcedHoldRenewed,
     ForceIgnoresFence,
+    DelayLostInSnapshot,
+    DoneLostInSnapshot,
+    DoneNotNoted,
+    MaxHoldPassedByRenewal,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 54] = [
         Self::FenceResetBySnapshot,
         Self::FenceKeptInMemory,
         Self::WaiterGrantedTwice,
@@ -122,6 +126,10 @@ impl Bug {
         Self::RestOfEntryUntold,
         Self::ForcedHoldRenewed,
         Self::ForceIgnoresFence,
+        Self::DelayLostInSnapshot,
+        Self::DoneLostInSnapshot,
+        Self::DoneNotNoted,
+        Self::MaxHoldPassedByRenewal,
     ];
 }
 
@@ -305,6 +313,10 @@ impl Lock {
         }
         if planted(Bug::LimitLostInSnapshot) {
             lock.limit = None;
+        }
+        if let Some(kept) = &mut lock.kept {
+            kept.delayed_until = kept.delayed_until.filter(|_| !planted(Bug::DelayLostInSnapshot));
+            kept.done = kept.done.take().filter(|_| !planted(Bug::DoneLostInSnapshot));
         }
         if planted(Bug::PermitsLostInSnapshot) {
             lock.holders.iter_mut().for_each(Hold::lose_permits);

@@ -341,6 +341,8 @@ impl LockTable {
         if planted(Bug::WaiterLostInSnapshot)
             || planted(Bug::LimitLostInSnapshot)
             || planted(Bug::PermitsLostInSnapshot)
+            || planted(Bug::DelayLostInSnapshot)
+            || planted(Bug::DoneLostInSnapshot)
         {
             locks = locks.iter().map(|(name, lock)| (name.clone(), Arc::new(lock.with_losses()))).collect();
         }

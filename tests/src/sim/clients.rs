@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_core::{
-    AttemptKey, LockName, Metadata, Owner, Rejection, SessionKey, SessionRef, Share, Terms, Ttl, Wait,
+    AttemptKey, LockName, Metadata, Owner, Rejection, Run, SessionKey, SessionRef, Share, Terms, Ttl, Wait,
 };
 use holdfast_replica::handle::{Acquired, Attempt, CallFailure, Unanswered};
 use holdfast_replica::replica::Replica;
@@ -51,6 +51,7 @@ struct Wish {
     share: Share,
     /// What is to keep it, if it is to have no lease of its own.
     session: Option<SessionRef>,
+    terms: Terms,
     /// What it says as a candidate.
     value: Option<u16>,
 }
@@ -75,6 +76,7 @@ impl Wish {
             wait_ms: 0,
             share: Share::Exclusive,
             session: None,
+            terms: Terms::default(),
             value: None,
         }
     }
@@ -101,6 +103,12 @@ impl Wish {
         Wait::from_ms(self.wait_ms).expect("within the limits")
     }
 
+    /// Three of four who agree on a period complete their run.
+    fn run(&self) -> Run {
+        let completes = self.terms.period_ms().is_some() && !self.attempt.0[3].is_multiple_of(4);
+        if completes { Run::Done } else { Run::Open }
+    }
+
     fn attempt(&self) -> Attempt {
         Attempt {
             lock: self.name(),
@@ -111,7 +119,7 @@ impl Wish {
             metadata: value(self.value),
             session: self.session,
             share: self.share,
-            terms: Terms::default(),
+            terms: self.terms,
         }
     }
 }
@@ -217,7 +225,8 @@ impl Client {
             Holding::Election => (Labelled::Client, Some(self.attempts)),
             Holding::Alone | Holding::ReadersAndWriters | Holding::Permits { .. } => (Labelled::Itself, None),
         };
-        Wish { lock, attempt, labelled, ttl_ms, wait_ms, share, session: None, value }
+        let (session, terms) = (None, Terms::default());
+        Wish { lock, attempt, labelled, ttl_ms, wait_ms, share, session, terms, value }
     }
 
     /// Runs `ask` on the node of a call and brings its answer back.
@@ -290,6 +299,7 @@ impl Client {
             share: wish.share,
             deed: deed.clone(),
             ttl_ms: wish.ttl_ms,
+            terms: wish.terms,
             invoked: now(),
             returned: Nanos::MAX,
             came: Came::Unknown,

@@ -3,7 +3,7 @@
 //! A run uses each lock in one way. A further way of holding is a variant of [`Holding`] that [`Holding::draw`] draws; what
 //! its attempts ask for is said here, what its clients do with what they hold in `clients`.
 
-use holdfast_core::{Permits, Share};
+use holdfast_core::{Permits, Share, Terms};
 
 use super::executor::{below, one_in};
 
@@ -59,6 +59,17 @@ impl Holding {
                 permits(limit, if wants_all { limit } else { 1 })
             }
         }
+    }
+
+    /// What one attempt in four asks for beside its TTL. Elections take no terms.
+    pub(crate) fn terms(self) -> Terms {
+        if self == Self::Election || !one_in(4) {
+            return Terms::default();
+        }
+        let delay_ms = [0, 600, 2_000][usize::try_from(below(3)).expect("few")];
+        let max_hold_ms = [None, Some(600), Some(1_500)][usize::try_from(below(3)).expect("few")];
+        let period_ms = one_in(2).then_some(3_000);
+        Terms::new(delay_ms, 0, max_hold_ms, period_ms).expect("within the limits")
     }
 
     /// The limit that an operator sets, if one is about.

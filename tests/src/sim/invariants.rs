@@ -1,5 +1,6 @@
 //! What must hold of every run: one file for each, with a bad history of its own that it must find.
 
+mod agreed;
 pub(super) mod asked;
 mod deadlocks;
 mod elections;
@@ -68,6 +69,7 @@ pub(crate) fn check(
     violations.extend(many::check(journal));
     violations.extend(elections::check(journal));
     violations.extend(deadlocks::check(journal));
+    violations.extend(agreed::check(journal));
     violations.extend(forced::check(journal, lines));
     violations.extend(gone_waiters::check(journal, probes));
     violations.extend(healing::check(probes));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use holdfast_core::{AttemptKey, HolderSummary, LockName, Owner, Rejection, SessionRef, Share};
+use holdfast_core::{AttemptKey, HolderSummary, LockName, Owner, Rejection, SessionRef, Share, Terms};
 use holdfast_replica::world::NodeId;
 
 use super::executor::Nanos;
@@ -64,6 +64,8 @@ pub(crate) struct Line {
     pub(crate) share: Share,
     pub(crate) deed: Deed,
     pub(crate) ttl_ms: u64,
+    /// What an acquire asks for beside it.
+    pub(crate) terms: Terms,
     pub(crate) invoked: Nanos,
     pub(crate) returned: Nanos,
     pub(crate) came: Came,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Everything that the mixed profile has to come across.
-pub const ALL: [&str; 49] = [
+pub const ALL: [&str; 53] = [
     "a grant from the queue after a failover",
     "a retry answered from memory",
     "a snapshot installed under load",
@@ -54,6 +54,10 @@ pub const ALL: [&str; 49] = [
     "a force that came too late was refused",
     "a wait ended by force",
     "a forced holder was told so",
+    "a delay kept a free lock from those who wait",
+    "an attempt was told of a delay",
+    "a run was done already",
+    "a longest hold cut a lease",
 ];
 
 /// How often each was seen.

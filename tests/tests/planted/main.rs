@@ -75,6 +75,10 @@ found! {
     an_entry_of_which_the_rest_is_never_told: RestOfEntryUntold in Mixed;
     a_forced_hold_that_its_owner_renews: ForcedHoldRenewed in Mixed;
     a_force_that_ends_whoever_holds: ForceIgnoresFence in Mixed;
+    a_delay_that_a_snapshot_forgets: DelayLostInSnapshot in Storage;
+    a_run_that_a_snapshot_forgets: DoneLostInSnapshot in Storage;
+    a_run_that_is_done_and_not_noted: DoneNotNoted in Mixed;
+    a_longest_hold_that_renewals_pass: MaxHoldPassedByRenewal in Mixed;
 }
 
 fn find(bug: Bug, profile: Profile) {

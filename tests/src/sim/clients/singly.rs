@@ -19,7 +19,7 @@ impl Client {
         if let Some(limit) = holding.new_limit() {
             self.set_limit(lock, limit).await;
         }
-        let wish = self.new_wish(lock, holding);
+        let wish = Wish { terms: holding.terms(), ..self.new_wish(lock, holding) };
         if one_in(4) {
             let seen = self.read(wish.lock).await;
             self.intervene(wish.lock, &seen).await;
@@ -105,10 +105,10 @@ impl Client {
         let call = self.begin(wish, Deed::Release);
         let answer = self
             .ask(&call, CALL_PATIENCE, move |replica| async move {
-                replica.release(wish.name(), wish.attempt).await
+                replica.release_run(wish.name(), wish.attempt, wish.run()).await
             })
             .await;
-        let came = came_of(answer, |fence| Came::Released(fence.map(|fence| fence.0)));
+        let came = came_of(answer, |released| Came::Released(released.fence.map(|fence| fence.0)));
         self.complete(&call, &came);
         came
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{AttemptKey, Home, LockName, Op, Owner, Place, SessionId, Several, Share};
+use holdfast_core::{AttemptKey, Home, LockName, Op, Owner, Place, SessionId, Several, Share, Terms};
 
 use crate::sim::journal::Journal;
 
@@ -53,6 +53,7 @@ pub(crate) fn wanted(op: &Op) -> impl Iterator<Item = Wanted<'_>> {
 #[derive(Debug, Default)]
 pub(crate) struct Asked<'a> {
     sessions: BTreeMap<AttemptKey, SessionId>,
+    terms: BTreeMap<AttemptKey, Terms>,
     /// The places of attempts at many.
     parts: BTreeMap<AttemptKey, Vec<&'a Place>>,
     whole: BTreeMap<AttemptKey, AttemptKey>,
@@ -67,6 +68,7 @@ impl<'a> Asked<'a> {
                     asked.sessions.insert(acquire.key, session.id);
                 }
                 Op::AcquireOnTerms(on) => {
+                    asked.terms.insert(on.acquire.key, on.terms);
                     asked.sessions.extend(on.session.map(|session| (on.acquire.key, session.id)));
                 }
                 Op::AcquireMany(many) if !asked.parts.contains_key(&many.key) => {
@@ -83,6 +85,11 @@ impl<'a> Asked<'a> {
     /// The session that is to keep an attempt.
     pub(crate) fn session_of(&self, key: &AttemptKey) -> Option<SessionId> {
         self.sessions.get(key).copied()
+    }
+
+    /// What an attempt has agreed on beside its TTL.
+    pub(crate) fn terms_of(&self, key: &AttemptKey) -> Terms {
+        self.terms.get(key).copied().unwrap_or_default()
     }
 
     /// The attempts that a session is to keep.

@@ -9,6 +9,7 @@ use super::Violation;
 use super::asked::{Asked, wanted};
 use crate::sim::executor::{MS, Nanos};
 use crate::sim::journal::{Entry, Journal};
+use crate::sim::sometimes::saw;
 
 const NAME: &str = "a lease lasts its time, and no longer than promised";
 /// A leader that serves speaks at least this often while a lease is running, on the slowest clock.
@@ -26,6 +27,10 @@ pub(super) struct Lease {
     pub(super) ttl_ms: u64,
     /// Cluster time.
     pub(super) deadline_ms: u64,
+    /// From its last beginning to its deadline.
+    span_ms: u64,
+    /// The end of its longest hold.
+    latest_ms: u64,
     /// When its last beginning was applied.
     begun: Nanos,
     begun_index: u64,
@@ -43,7 +48,9 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
             match event.what {
                 // A session's own time is looked at where sessions are.
                 Happening::Acquired { ttl, .. } if asked.session_of(&event.key).is_none() => {
-                    leases.insert(event.key, begin(entry, ttl.ms()));
+                    let max_ms = asked.terms_of(&event.key).max_hold_ms();
+                    let latest_ms = max_ms.map_or(u64::MAX, |ms| entry.cluster_ms + ms);
+                    leases.insert(event.key, begin(entry, ttl.ms()).until(latest_ms));
                 }
                 Happening::Ended { fence, cause, .. } => {
                     let Some(lease) = leases.remove(&event.key) else { continue };
@@ -70,7 +77,7 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
             }
             for key in renewed(op, &asked) {
                 if let Some(lease) = leases.get_mut(&key) {
-                    *lease = begin(entry, lease.ttl_ms);
+                    *lease = begin(entry, lease.ttl_ms).until(lease.latest_ms);
                 }
             }
         }
@@ -96,12 +103,25 @@ fn renewed(op: &Op, asked: &Asked<'_>) -> Vec<AttemptKey> {
 
 pub(super) fn begin(entry: &Entry, ttl_ms: u64) -> Lease {
     let deadline_ms = entry.cluster_ms + ttl_ms;
-    Lease { ttl_ms, deadline_ms, begun: entry.first_at, begun_index: entry.index }
+    let (begun, begun_index) = (entry.first_at, entry.index);
+    Lease { ttl_ms, deadline_ms, span_ms: ttl_ms, latest_ms: u64::MAX, begun, begun_index }
+}
+
+impl Lease {
+    /// No longer than a longest hold allows.
+    fn until(self, latest_ms: u64) -> Self {
+        let over_ms = self.deadline_ms.saturating_sub(latest_ms);
+        if over_ms > 0 {
+            saw("a longest hold cut a lease");
+        }
+        let (deadline_ms, span_ms) = (self.deadline_ms - over_ms, self.span_ms.saturating_sub(over_ms));
+        Self { deadline_ms, span_ms, latest_ms, ..self }
+    }
 }
 
 /// By how much it was too late, in true time; none if it was not.
 pub(super) fn lateness(journal: &Journal, end: &Entry, lease: &Lease) -> Option<Nanos> {
-    let longest = lease.ttl_ms * MS * 1_000 / SLOWEST_PER_MILLE;
+    let longest = lease.span_ms * MS * 1_000 / SLOWEST_PER_MILLE;
     let (mut excused, mut last, mut term) = (GRACE, lease.begun, None);
     for entry in journal.entries.range(lease.begun_index..=end.index).map(|(_, entry)| entry) {
         let gap = entry.first_at.saturating_sub(last);

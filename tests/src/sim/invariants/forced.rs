@@ -62,6 +62,9 @@ impl Model<'_> {
                 ) => {
                     vec![(&acquire.lock, grant.fence.0)]
                 }
+                (Op::AcquireOnTerms(on), Ok(Answer::Granted(grant))) => {
+                    vec![(&on.acquire.lock, grant.fence.0)]
+                }
                 _ => continue,
             };
             for (lock, fence) in granted {

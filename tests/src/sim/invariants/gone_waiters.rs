@@ -82,6 +82,7 @@ fn is_about(op: &Op, attempt: &AttemptKey, asked: &Asked<'_>) -> bool {
     match op {
         Op::Renew { key, .. }
         | Op::Release { key, .. }
+        | Op::ReleaseDone { key, .. }
         | Op::Proclaim { key, .. }
         | Op::HandOver { key, .. } => key == attempt,
         Op::RenewMany { key, named, .. } | Op::ReleaseMany { key, named } => {

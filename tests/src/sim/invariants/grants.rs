@@ -120,7 +120,7 @@ impl<'a> Model<'a> {
 
     fn is_released(&self, entry: &Entry, key: &AttemptKey) -> bool {
         entry.ops.iter().any(|op| match op {
-            Op::Release { key: released, .. } => released == key,
+            Op::Release { key: released, .. } | Op::ReleaseDone { key: released, .. } => released == key,
             Op::ReleaseMany { key: whole, named } => self.asked.parts(whole, named.as_ref()).contains(key),
             _ => false,
         })

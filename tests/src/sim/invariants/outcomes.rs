@@ -180,6 +180,7 @@ mod tests {
             share: Share::Exclusive,
             deed,
             ttl_ms: 1_000,
+            terms: holdfast_core::Terms::default(),
             invoked: 1,
             returned: 2,
             came,

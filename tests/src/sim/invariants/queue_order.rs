@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use holdfast_core::{AttemptKey, Cause, Happening, Home, LockName, Op};
 
 use super::Violation;
+use super::agreed::Delays;
 use super::asked::{Asked, Wanted, wanted};
 use super::presence::{Presence, Unsettled, given_up};
 use super::shares::{Shares, Users};
@@ -46,6 +47,7 @@ struct Model<'a> {
     asked: Asked<'a>,
     shares: Shares<'a>,
     presence: Presence,
+    delays: Delays,
     /// A lock that its holder has just handed over, past those who wait in front.
     handed_over: Option<&'a LockName>,
     places: u64,
@@ -59,6 +61,7 @@ pub(crate) fn check(journal: &Journal) -> Vec<Violation> {
         model.shares.begin(entry);
         for event in &entry.events {
             model.take(entry, event, &unsettled);
+            model.delays.take(entry, event, &model.asked);
             model.shares.take(event);
         }
         drop(model.shares.end(entry)); // Limits are not looked at here.
@@ -120,13 +123,14 @@ impl<'a> Model<'a> {
 
     /// Whether one who is part of an attempt at many may rightly wait although there is room for him: he may not be next, or
     /// there may be none, in another of its locks.
-    fn is_held_up_elsewhere(&self, key: &AttemptKey) -> bool {
+    fn is_held_up_elsewhere(&self, key: &AttemptKey, now_ms: u64) -> bool {
         let Some(whole) = self.asked.whole_of(key) else { return false };
         self.asked.places(&whole).iter().any(|place| {
             let next = self.queues.get(&place.lock).and_then(|queue| queue.waiting.values().next());
             let has_room = |users: &Users| users.has_room_for(self.shares.share_of(&place.key));
             next.is_none_or(|next| next.key != place.key)
                 || !self.shares.of(&place.lock).is_some_and(has_room)
+                || self.delays.is_running(&place.lock, now_ms)
         })
     }
 
@@ -215,9 +219,10 @@ impl<'a> Model<'a> {
     /// A free lock with a waiter who is there does not exist.
     fn look_at_free_locks(&mut self, entry: &Entry, unsettled: &Unsettled) {
         let is_held = |lock: &LockName| self.shares.of(lock).is_some_and(|users| !users.holders.is_empty());
-        let free = self.queues.iter().filter(|(lock, _)| !is_held(lock));
+        let is_delayed = |lock: &LockName| self.delays.is_running(lock, entry.cluster_ms);
+        let free = self.queues.iter().filter(|(lock, _)| !is_held(lock) && !is_delayed(lock));
         // A free lock is kept for one who waits for others, too.
-        let is_next = |waiter: &&Waiter| !self.is_held_up_elsewhere(&waiter.key);
+        let is_next = |waiter: &&Waiter| !self.is_held_up_elsewhere(&waiter.key, entry.cluster_ms);
         let left = free.flat_map(|(lock, queue)| {
             queue.waiting.values().take_while(is_next).map(move |waiter| (lock, waiter))
         });
@@ -238,8 +243,8 @@ impl<'a> Model<'a> {
             let Some(queue) = self.queues.get(lock) else { continue };
             let first = queue.waiting.values().next();
             let first = first.filter(|waiter| self.is_there(waiter, entry.cluster_ms, unsettled));
-            let first = first.filter(|waiter| !self.is_held_up_elsewhere(&waiter.key));
-            let is_held = !users.holders.is_empty();
+            let first = first.filter(|waiter| !self.is_held_up_elsewhere(&waiter.key, entry.cluster_ms));
+            let is_held = !users.holders.is_empty() && !self.delays.is_running(lock, entry.cluster_ms);
             if let Some(first) =
                 first.filter(|first| is_held && users.has_room_for(self.shares.share_of(&first.key)))
             {

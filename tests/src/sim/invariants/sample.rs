@@ -1,9 +1,9 @@
 //! Hand-made entries for the invariants' own tests.
 
 use holdfast_core::{
-    Acquire, AcquireMany, Answer, AttemptKey, Cause, ClusterTime, Event, Fence, Grant, Happening, Home,
-    Intervention, Item, Limit, LockName, Metadata, NodeId, Op, Outcome, Owner, Place, Rejection,
-    SessionGrant, SessionId, SessionKey, SessionRef, Several, Share, Ttl, Wait,
+    Acquire, AcquireMany, AcquireOnTerms, Answer, AttemptKey, Cause, ClusterTime, Event, Fence, Grant,
+    Happening, Home, Intervention, Item, Limit, LockName, Metadata, NodeId, Op, Outcome, Owner, Place,
+    Rejection, SessionGrant, SessionId, SessionKey, SessionRef, Several, Share, Terms, Ttl, Wait,
 };
 
 use crate::sim::executor::MS;
@@ -56,6 +56,15 @@ pub(super) fn set_limit(limit: u64) -> Op {
 
 pub(super) fn release(number: u8) -> Op {
     Op::Release { lock: lock(), key: key(number) }
+}
+
+pub(super) fn acquire_on_terms(number: u8, terms: Terms) -> Op {
+    let acquire = attempt(number, 1, 1_000, 9_000);
+    Op::AcquireOnTerms(Box::new(AcquireOnTerms { acquire, share: Share::Exclusive, session: None, terms }))
+}
+
+pub(super) fn release_done(number: u8) -> Asked {
+    (Op::ReleaseDone { lock: lock(), key: key(number) }, Ok(Answer::Released { fence: Some(Fence(1)) }))
 }
 
 fn event(number: u8, what: Happening) -> Event {

@@ -105,7 +105,9 @@ fn outcome(line: &Line, is_doubled: bool) -> Outcome {
     }
     match &line.came {
         Came::Granted(fence, expires_in_ms) => {
-            let is_anew = line.session.is_none() && line.deed != Deed::Proclaim;
+            // A longest hold cuts leases.
+            let is_cut = line.terms.max_hold_ms().is_some();
+            let is_anew = line.session.is_none() && line.deed != Deed::Proclaim && !is_cut;
             let ttl_ms = if is_anew { line.ttl_ms } else { *expires_in_ms };
             Outcome::Ok(Answer::Granted { fence: *fence, ttl_ms, expires_in_ms: *expires_in_ms })
         }
@@ -152,9 +154,11 @@ fn code(code: Code) -> Outcome {
 
 fn refused(rejection: &Rejection) -> Outcome {
     match rejection {
-        Rejection::Held { holder: summary, .. } => {
+        Rejection::Held { holder: summary, .. } | Rejection::Delayed { holder: summary, .. } => {
             Outcome::Refused(Refusal { holder: summary.as_ref().map(holder), ..Code::Held.into() })
         }
+        // It says nothing of who holds the lock.
+        Rejection::AlreadyDone { .. } => code(Code::InvalidArgument),
         Rejection::LeaseExpired => code(Code::LeaseExpired),
         Rejection::LeaseReleased | Rejection::HandedOver => code(Code::LeaseReleased),
         Rejection::LeaseForced => code(Code::LeaseForced),
@@ -174,9 +178,7 @@ fn refused(rejection: &Rejection) -> Outcome {
         | Rejection::SessionNotFound
         | Rejection::SessionNotYours
         | Rejection::SessionFull
-        | Rejection::NoSuchWaiter
-        | Rejection::Delayed { .. }
-        | Rejection::AlreadyDone { .. } => Outcome::unknown(rejection.to_string()),
+        | Rejection::NoSuchWaiter => Outcome::unknown(rejection.to_string()),
     }
 }
 
@@ -198,6 +200,7 @@ mod tests {
             share,
             deed: Deed::Acquire { wait_ms: 0 },
             ttl_ms: 1_000,
+            terms: holdfast_core::Terms::default(),
             invoked: at_ms * MS,
             returned: (at_ms + 1) * MS,
             came: Came::Granted(fence, 1_000),
