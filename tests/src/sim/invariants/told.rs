@@ -34,7 +34,7 @@ fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     let hand_overs = lines.iter().filter(|line| line.deed == Deed::HandOver);
     let handed_over: BTreeSet<u64> = hand_overs.map(|line| line.lock).collect();
     // The history does not know of waits that are ended by force.
-    let is_told = |line: &&Line| line.deed != Deed::ForceLeave && !is_renewed_unseen(line, lines);
+    let is_told = |line: &&Line| line.deed != Deed::ForceLeave && !is_kept_unseen(line, lines);
     let lines = lines.iter().filter(is_told);
     for (id, line) in (1..).zip(lines) {
         entries.push((line.invoked, Entry::Invoke(invoke(id, line))));
@@ -54,9 +54,13 @@ fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// A session that is renewed says nothing of a hold that an operator may have ended before.
-fn is_renewed_unseen(line: &Line, lines: &[Line]) -> bool {
-    let (Deed::RenewSession, Came::Granted(fence, _)) = (&line.deed, &line.came) else { return false };
+/// A session that is renewed or ended says nothing of a hold that an operator may have ended before.
+fn is_kept_unseen(line: &Line, lines: &[Line]) -> bool {
+    let ((Deed::RenewSession, Came::Granted(fence, _)) | (Deed::EndSession, Came::Released(Some(fence)))) =
+        (&line.deed, &line.came)
+    else {
+        return false;
+    };
     let is_force = |other: &Line| other.deed == Deed::ForceRelease(*fence) && other.invoked <= line.returned;
     lines.iter().any(is_force)
 }
@@ -235,5 +239,25 @@ mod tests {
         let lines = [refused, takes(1, 3, 10), takes(2, 6, 500)];
         assert_eq!(check(&lines, &[5 * MS]), []);
         assert!(!check(&lines, &[]).is_empty());
+    }
+    /// The end of a session is told as a release of all that it was known to hold.
+    #[test]
+    fn the_end_of_a_session_does_not_contradict_a_force_that_came_before_it() {
+        let attempt = AttemptKey(std::array::from_fn(|at| u8::from(at == 1))); // At this lock alone.
+        let held = Line { attempt, ..granted(1, Share::Exclusive, 7, 10) };
+        let at = |at_ms: u64, deed, came| Line {
+            deed,
+            came,
+            invoked: at_ms * MS,
+            returned: (at_ms + 1) * MS,
+            attempt,
+            ..granted(1, Share::Exclusive, 7, 0)
+        };
+        let forced = at(20, Deed::ForceRelease(7), Came::Forced);
+        let ended = at(30, Deed::EndSession, Came::Released(Some(7)));
+        let refused = at(40, Deed::Release, Came::Refused(Rejection::LeaseForced));
+        let lines = [held.clone(), forced, ended.clone(), refused.clone()];
+        assert_eq!(check(&lines, &[]), []);
+        assert!(!check(&[held, ended, refused], &[]).is_empty());
     }
 }
