@@ -34,13 +34,15 @@ fn entries(lines: &[Line], doubled: &[Nanos]) -> Vec<Entry> {
     let hand_overs = lines.iter().filter(|line| line.deed == Deed::HandOver);
     let handed_over: BTreeSet<u64> = hand_overs.map(|line| line.lock).collect();
     // The history does not know of waits that are ended by force.
-    let is_told = |line: &&Line| line.deed != Deed::ForceLeave && !is_kept_unseen(line, lines);
-    let lines = lines.iter().filter(is_told);
-    for (id, line) in (1..).zip(lines) {
+    let told = lines.iter().filter(|line| line.deed != Deed::ForceLeave);
+    for (id, line) in (1..).zip(told) {
         entries.push((line.invoked, Entry::Invoke(invoke(id, line))));
         if line.returned < Nanos::MAX {
             let is_doubled = doubled.iter().any(|at| (line.invoked..=line.returned).contains(at));
-            let mut outcome = outcome(line, is_doubled);
+            let mut outcome = match is_kept_unseen(line, lines) {
+                true => Outcome::unknown("the hold may have been ended by force".into()),
+                false => outcome(line, is_doubled),
+            };
             if let Outcome::Ok(Answer::Seen { queue, .. }) = &mut outcome
                 && handed_over.contains(&line.lock)
             {
