@@ -101,6 +101,14 @@ fn longest_cost(journal: &Journal, asked: &Asked<'_>, lock: u64, healed: Nanos, 
     // What an earlier leader granted it may have confirmed as well: only its lease can end that.
     let last_term = journal.entries.values().next_back().map(|entry| entry.term);
     let (mut longest, mut cost_since) = (0, None);
+    // Of many locks that were granted at once, an operator has ended one: the rest counts as known to its client.
+    let forced: BTreeSet<_> = journal
+        .events()
+        .filter(|(_, event)| matches!(event.what, Happening::Ended { cause: Cause::Forced, .. }))
+        .filter_map(|(_, event)| asked.whole_of(&event.key))
+        .collect();
+    let is_forced_in_part =
+        |event: &Event| asked.whole_of(&event.key).is_some_and(|whole| forced.contains(&whole));
     // Fences, by whether those who have them had gone.
     let (mut gone, mut others) = (BTreeSet::new(), BTreeSet::new());
     // Those who wait for other locks as well: a lock may be kept free for one of them.
@@ -120,6 +128,7 @@ fn longest_cost(journal: &Journal, asked: &Asked<'_>, lock: u64, healed: Nanos, 
                 if entry.first_at > healed
                     && Some(entry.term) == last_term
                     && event.home.is_some_and(is_gone)
+                    && !is_forced_in_part(event)
                     && !asks_again(journal, asked, entry, event) =>
             {
                 gone.insert(fence);
