@@ -118,6 +118,9 @@ impl<R: Runtime> Inner<R> {
     pub(crate) async fn keep_past(&self, closing: Closing) {
         while crate::chores::pause::<R>(&closing, KEEP_EVERY).await {
             let store = &*self.node_store;
+            if store.health().stopped {
+                return; // It keeps nothing until the next start.
+            }
             let extent = store.past_extent();
             let history = self.machine.look(|state| state.table.event_history());
             let events = history.rest_after(extent.last);
